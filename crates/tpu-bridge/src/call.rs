@@ -1,0 +1,1 @@
+//! Calls from the dispatcher.

@@ -1,0 +1,1 @@
+//! The one map from errors to the kinds that the shim and Python raise.
