@@ -26,17 +26,17 @@ fn main() {
 }
 
 fn compile_shim(torch: &Path) {
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    // `-isystem` keeps the warnings of torch's own headers out of ours.
+    for folder in ["include", "include/torch/csrc/api/include"] {
+        build.flag("-isystem").flag(torch.join(folder));
+    }
+    build
         .cpp(true)
         .std("c++20")
         .opt_level(2)
         .include("shim")
-        .include(torch.join("include"))
-        .include(torch.join("include/torch/csrc/api/include"))
         .flag("-fvisibility=hidden")
-        // torch's own headers do not compile without these warnings.
-        .flag("-Wno-unused-parameter")
-        .flag("-Wno-sign-compare")
         .link_lib_modifier("+whole-archive")
         .files(shim_sources())
         .compile("tpushim");

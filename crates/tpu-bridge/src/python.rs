@@ -22,3 +22,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("torch_version", env!("TPU_TORCH_VERSION"))?;
     Ok(())
 }
+
+/// Whether the device has been opened; registration and queries leave it closed.
+#[unsafe(no_mangle)]
+extern "C" fn tpu_is_open() -> i32 {
+    0
+}
