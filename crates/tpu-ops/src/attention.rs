@@ -1,0 +1,6 @@
+//! Scaled dot product attention.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

@@ -1,0 +1,6 @@
+//! Comparisons, logic and selection.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

@@ -1,0 +1,6 @@
+//! Tensors from nothing.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

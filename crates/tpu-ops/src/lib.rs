@@ -1,0 +1,84 @@
+//! ATen operators as StableHLO: the table.
+//!
+//! One operator is one row, and at most one short function whose parameters are the operator's
+//! own, in the schema's order. Rows exist only for functional names: [`schema::plan`] derives the
+//! in-place and `out=` forms. Nothing here knows a device, a plugin or PyTorch's library.
+pub mod check;
+mod error;
+mod op;
+pub mod promote;
+pub mod schema;
+
+mod activation;
+mod attention;
+mod compare;
+mod conv;
+mod factory;
+mod foreach;
+mod index;
+mod linalg;
+mod loss;
+mod matmul;
+mod norm;
+mod optim;
+mod pointwise;
+mod pool;
+mod reduce;
+mod rng;
+mod rnn;
+mod scan;
+mod scatter;
+mod shape;
+mod softmax;
+mod sort;
+mod spectral;
+mod upsample;
+
+pub use error::{Class, Error, Result};
+pub use op::{Arg, Factor, Generator, Ignored, Op, Outs, Param, Scalar};
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
+/// The families, in the order of docs/ops.md.
+pub const FAMILIES: &[(&str, &[Op])] = &[
+    ("activation", activation::OPS),
+    ("attention", attention::OPS),
+    ("compare", compare::OPS),
+    ("conv", conv::OPS),
+    ("factory", factory::OPS),
+    ("foreach", foreach::OPS),
+    ("index", index::OPS),
+    ("linalg", linalg::OPS),
+    ("loss", loss::OPS),
+    ("matmul", matmul::OPS),
+    ("norm", norm::OPS),
+    ("optim", optim::OPS),
+    ("pointwise", pointwise::OPS),
+    ("pool", pool::OPS),
+    ("reduce", reduce::OPS),
+    ("rng", rng::OPS),
+    ("rnn", rnn::OPS),
+    ("scan", scan::OPS),
+    ("scatter", scatter::OPS),
+    ("shape", shape::OPS),
+    ("softmax", softmax::OPS),
+    ("sort", sort::OPS),
+    ("spectral", spectral::OPS),
+    ("upsample", upsample::OPS),
+];
+
+static INDEX: LazyLock<FxHashMap<&str, &Op>> =
+    LazyLock::new(|| all().map(|o| (o.name, o)).collect());
+
+/// Every row.
+pub fn all() -> impl Iterator<Item = &'static Op> {
+    FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
+}
+
+/// The row of a functional operator, as `add.Tensor` or `relu`.
+pub fn get(name: &str) -> Option<&'static Op> {
+    INDEX.get(name).copied()
+}
+
+#[cfg(test)]
+pub(crate) mod golden;

@@ -1,0 +1,6 @@
+//! Losses and their gradients.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

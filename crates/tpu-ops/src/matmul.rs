@@ -1,0 +1,6 @@
+//! Matrix products.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

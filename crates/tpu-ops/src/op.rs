@@ -1,0 +1,329 @@
+//! A row, and how a plain function becomes one.
+use crate::{Error, Result};
+use smallvec::SmallVec;
+use std::{marker::PhantomData, sync::Arc};
+use tpu_hlo::{Builder, DType, Dims, Number, Value};
+
+/// Results of a row, lists flattened in the schema's order.
+pub type Outs = SmallVec<[Value; 2]>;
+
+/// An argument as a lowering sees it.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// Nothing given.
+    None,
+    /// `Tensor`
+    Tensor(Value),
+    /// `Tensor[]` and `Tensor?[]`
+    Tensors(Vec<Option<Value>>),
+    /// `Scalar`, `float` or `int` bound at launch: a run-time number.
+    Scalar(Value),
+    /// `Scalar[]` bound at launch.
+    Scalars(Vec<Value>),
+    /// `int`, `float`, `bool` or `Scalar` that the program is specialised on.
+    Number(Number),
+    /// `int[]`
+    Ints(Dims),
+    /// `float[]`
+    Floats(Vec<f64>),
+    /// `bool[]`
+    Bools(Vec<bool>),
+    /// `str`
+    Str(Arc<str>),
+    /// `ScalarType`
+    DType(DType),
+}
+
+/// What a row's parameter wants, in schema notation, and when its value is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Schema notation without sizes, `Sym` and `?`: `Tensor`, `int[]`, `Scalar`...
+    pub ty: &'static str,
+    /// Whether `None` is accepted.
+    pub optional: bool,
+    /// When the value is bound.
+    pub bound: Bound,
+}
+
+/// When a parameter's value is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// At lowering: the value is part of the program's key.
+    Static,
+    /// At launch: a run-time operand.
+    Launch,
+    /// At lowering if the number equals 1, else at launch.
+    UnlessOne,
+}
+
+/// A number bound at launch: changing it compiles nothing. Its dtype (`I64`, `F64`, `Bool`,
+/// `C128`) tells the Python type.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar(pub Value);
+
+/// A factor, mostly 1 (`alpha`, `beta`): specialised when 1, else bound at launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Factor {
+    /// Exactly 1, `1.0` or `True`.
+    One,
+    /// Any other number.
+    Times(Value),
+}
+
+/// The `generator` parameter: the launcher feeds its seed and offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Generator;
+
+/// A parameter that does not concern the program (layout, device, pin_memory, memory format).
+#[derive(Clone, Copy, Debug)]
+pub struct Ignored;
+
+/// One operator: its functional name and its lowering.
+pub struct Op {
+    /// ATen name with overload, as `add.Tensor`.
+    pub name: &'static str,
+    lower: &'static dyn Lower,
+    /// Whether results take the memory layout of the inputs, as PyTorch's TensorIterator does;
+    /// else they are contiguous.
+    pub pointwise: bool,
+    count: Option<&'static dyn Lower>,
+}
+
+impl std::fmt::Debug for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Op({})", self.name)
+    }
+}
+
+impl Op {
+    /// A row whose results are contiguous.
+    pub const fn new(name: &'static str, lower: &'static dyn Lower) -> Self {
+        Self {
+            name,
+            lower,
+            pointwise: false,
+            count: None,
+        }
+    }
+
+    /// A row whose results take the layout of the inputs.
+    pub const fn pointwise(name: &'static str, lower: &'static dyn Lower) -> Self {
+        Self {
+            name,
+            lower,
+            pointwise: true,
+            count: None,
+        }
+    }
+
+    /// A row whose result sizes depend on the data, as `nonzero`: `count` has the row's leading
+    /// parameters and gives `I64` scalars; the launcher reads them and calls the row with them as
+    /// trailing `int` arguments.
+    pub const fn counted(self, count: &'static dyn Lower) -> Self {
+        Self {
+            count: Some(count),
+            ..self
+        }
+    }
+
+    /// The row's count, when its result sizes depend on the data.
+    pub fn count(&self) -> Option<&'static dyn Lower> {
+        self.count
+    }
+
+    /// Appends the operator to `b`.
+    pub fn lower(&self, b: &mut Builder, args: &[Arg]) -> Result<Outs> {
+        self.lower.call(b, args)
+    }
+
+    /// What the parameters want; a test compares them with the dispatcher's schema.
+    pub fn params(&self) -> Vec<Param> {
+        self.lower.params()
+    }
+}
+
+/// `op!("amax", amax)`
+macro_rules! op {
+    ($name:literal, $f:expr) => {
+        $crate::op::Op::new($name, &$crate::op::Plain($f, std::marker::PhantomData))
+    };
+}
+/// `pointwise!("abs", B::abs)`: results take the layout of the inputs.
+macro_rules! pointwise {
+    ($name:literal, $f:expr) => {
+        $crate::op::Op::pointwise($name, &$crate::op::Plain($f, std::marker::PhantomData))
+    };
+}
+pub(crate) use {op, pointwise};
+
+/// A function that can be a row.
+pub trait Lower: Sync {
+    /// Extracts the parameters and appends the operator.
+    fn call(&self, b: &mut Builder, args: &[Arg]) -> Result<Outs>;
+    /// What the parameters want.
+    fn params(&self) -> Vec<Param>;
+}
+
+/// A plain function as a row; `M` is its signature.
+pub struct Plain<F, M>(pub F, pub PhantomData<fn(M)>);
+
+/// A parameter type of row functions.
+pub trait FromArg: Sized {
+    /// What it wants.
+    const PARAM: Param;
+    /// Extraction; `None` when the argument is of another kind.
+    fn from_arg(arg: &Arg) -> Option<Self>;
+}
+
+const fn param(ty: &'static str, bound: Bound) -> Param {
+    Param {
+        ty,
+        optional: false,
+        bound,
+    }
+}
+
+macro_rules! from_arg { ($($t:ty, $name:literal, $bound:ident: $p:pat => $e:expr;)*) => { $(
+    impl FromArg for $t {
+        const PARAM: Param = param($name, Bound::$bound);
+        fn from_arg(arg: &Arg) -> Option<Self> { match arg { $p => $e, _ => None } }
+    }
+)* }; }
+from_arg! {
+    Value, "Tensor", Launch: Arg::Tensor(v) => Some(*v);
+    Vec<Value>, "Tensor[]", Launch: Arg::Tensors(v) => v.iter().copied().collect();
+    Vec<Option<Value>>, "Tensor?[]", Launch: Arg::Tensors(v) => Some(v.clone());
+    Scalar, "Scalar", Launch: Arg::Scalar(v) => Some(Self(*v));
+    Vec<Scalar>, "Scalar[]", Launch: Arg::Scalars(v) => Some(v.iter().map(|v| Scalar(*v)).collect());
+    Number, "Scalar", Static: Arg::Number(n) => Some(*n);
+    i64, "int", Static: Arg::Number(Number::Int(i)) => Some(*i);
+    f64, "float", Static: Arg::Number(n) => Some(n.to_f64());
+    bool, "bool", Static: Arg::Number(n) => Some(n.to_bool());
+    Dims, "int[]", Static: Arg::Ints(v) => Some(v.clone());
+    Vec<f64>, "float[]", Static: Arg::Floats(v) => Some(v.clone());
+    Vec<bool>, "bool[]", Static: Arg::Bools(v) => Some(v.clone());
+    Arc<str>, "str", Static: Arg::Str(s) => Some(s.clone());
+    DType, "ScalarType", Static: Arg::DType(t) => Some(*t);
+}
+
+impl FromArg for Factor {
+    const PARAM: Param = param("Scalar", Bound::UnlessOne);
+    fn from_arg(arg: &Arg) -> Option<Self> {
+        match arg {
+            Arg::Scalar(v) => Some(Self::Times(*v)),
+            Arg::Number(_) => Some(Self::One),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for Generator {
+    const PARAM: Param = Param {
+        ty: "Generator",
+        optional: true,
+        bound: Bound::Launch,
+    };
+    fn from_arg(_: &Arg) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+impl FromArg for Ignored {
+    const PARAM: Param = Param {
+        ty: "*",
+        optional: true,
+        bound: Bound::Launch,
+    };
+    fn from_arg(_: &Arg) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+impl<T: FromArg> FromArg for Option<T> {
+    const PARAM: Param = Param {
+        optional: true,
+        ..T::PARAM
+    };
+    fn from_arg(arg: &Arg) -> Option<Self> {
+        if matches!(arg, Arg::None) {
+            Some(None)
+        } else {
+            T::from_arg(arg).map(Some)
+        }
+    }
+}
+
+/// A result type of row functions.
+pub trait IntoOuts {
+    /// Results in order.
+    fn outs(self) -> Result<Outs>;
+}
+impl IntoOuts for Value {
+    fn outs(self) -> Result<Outs> {
+        Ok(smallvec::smallvec![self])
+    }
+}
+impl IntoOuts for Outs {
+    fn outs(self) -> Result<Outs> {
+        Ok(self)
+    }
+}
+impl IntoOuts for Vec<Value> {
+    fn outs(self) -> Result<Outs> {
+        Ok(self.into())
+    }
+}
+impl IntoOuts for (Value, Value) {
+    fn outs(self) -> Result<Outs> {
+        Ok(smallvec::smallvec![self.0, self.1])
+    }
+}
+impl IntoOuts for (Value, Value, Value) {
+    fn outs(self) -> Result<Outs> {
+        Ok([self.0, self.1, self.2].as_slice().into())
+    }
+}
+impl IntoOuts for (Value, Value, Value, Value) {
+    fn outs(self) -> Result<Outs> {
+        Ok([self.0, self.1, self.2, self.3].as_slice().into())
+    }
+}
+impl<T: IntoOuts, E: Into<Error>> IntoOuts for Result<T, E> {
+    fn outs(self) -> Result<Outs> {
+        self.map_err(Into::into)?.outs()
+    }
+}
+
+fn extract<T: FromArg>(args: &[Arg], index: usize) -> Result<T> {
+    let arg = args.get(index).unwrap_or(&Arg::None);
+    T::from_arg(arg).ok_or_else(|| Error::Arg {
+        index,
+        want: T::PARAM.ty,
+        got: format!("{arg:?}"),
+    })
+}
+
+macro_rules! arity { ($($t:ident $i:tt),*) => {
+    impl<F, R, $($t),*> Lower for Plain<F, (R, $($t,)*)>
+    where F: Fn(&mut Builder, $($t),*) -> R + Sync, R: IntoOuts, $($t: FromArg),* {
+        fn call(&self, b: &mut Builder, args: &[Arg]) -> Result<Outs> {
+            (self.0)(b, $(extract::<$t>(args, $i)?),*).outs()
+        }
+        fn params(&self) -> Vec<Param> { vec![$($t::PARAM),*] }
+    }
+}; }
+arity!(A 0);
+arity!(A 0, B 1);
+arity!(A 0, B 1, C 2);
+arity!(A 0, B 1, C 2, D 3);
+arity!(A 0, B 1, C 2, D 3, E 4);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14);

@@ -1,0 +1,6 @@
+//! Random numbers.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

@@ -1,0 +1,6 @@
+//! Recurrent cells.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

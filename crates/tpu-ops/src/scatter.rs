@@ -1,0 +1,6 @@
+//! Writing by index.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

@@ -1,0 +1,1 @@
+//! Schema strings of the dispatcher, and which row serves which overload.

@@ -1,0 +1,6 @@
+//! Softmax and its gradients.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];

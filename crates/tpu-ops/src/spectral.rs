@@ -1,0 +1,6 @@
+//! Fourier transforms and complex numbers.
+use crate::Op;
+
+#[rustfmt::skip]
+pub(crate) const OPS: &[Op] = &[
+];
