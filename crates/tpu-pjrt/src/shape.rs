@@ -1,0 +1,149 @@
+//! Element types and static shapes.
+
+use crate::ffi;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// The sizes of a shape, outermost first.
+pub type Dims = SmallVec<[i64; 6]>;
+
+macro_rules! element_types {
+    ($($variant:ident $pjrt:ident $mlir:literal $bytes:literal,)*) => {
+        /// The type of a buffer's elements; the numbers are those of `PJRT_Buffer_Type`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum ElementType {
+            $(
+                #[doc = concat!("`", $mlir, "` in StableHLO.")]
+                $variant = ffi::$pjrt,
+            )*
+        }
+
+        impl ElementType {
+            /// Every type, in the order of its number.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Bytes of one element on the host. Types of less than a byte take one there.
+            pub const fn size_bytes(self) -> usize {
+                match self { $(Self::$variant => $bytes,)* }
+            }
+
+            /// The name in StableHLO text, `pred` being `i1`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $mlir,)* }
+            }
+        }
+    };
+}
+
+element_types! {
+    Pred PJRT_Buffer_Type_PRED "i1" 1,
+    S8 PJRT_Buffer_Type_S8 "i8" 1,
+    S16 PJRT_Buffer_Type_S16 "i16" 2,
+    S32 PJRT_Buffer_Type_S32 "i32" 4,
+    S64 PJRT_Buffer_Type_S64 "i64" 8,
+    U8 PJRT_Buffer_Type_U8 "ui8" 1,
+    U16 PJRT_Buffer_Type_U16 "ui16" 2,
+    U32 PJRT_Buffer_Type_U32 "ui32" 4,
+    U64 PJRT_Buffer_Type_U64 "ui64" 8,
+    F16 PJRT_Buffer_Type_F16 "f16" 2,
+    F32 PJRT_Buffer_Type_F32 "f32" 4,
+    F64 PJRT_Buffer_Type_F64 "f64" 8,
+    Bf16 PJRT_Buffer_Type_BF16 "bf16" 2,
+    C64 PJRT_Buffer_Type_C64 "complex<f32>" 8,
+    C128 PJRT_Buffer_Type_C128 "complex<f64>" 16,
+    F8E5M2 PJRT_Buffer_Type_F8E5M2 "f8E5M2" 1,
+    F8E4M3Fn PJRT_Buffer_Type_F8E4M3FN "f8E4M3FN" 1,
+    F8E4M3B11Fnuz PJRT_Buffer_Type_F8E4M3B11FNUZ "f8E4M3B11FNUZ" 1,
+    F8E5M2Fnuz PJRT_Buffer_Type_F8E5M2FNUZ "f8E5M2FNUZ" 1,
+    F8E4M3Fnuz PJRT_Buffer_Type_F8E4M3FNUZ "f8E4M3FNUZ" 1,
+    S4 PJRT_Buffer_Type_S4 "i4" 1,
+    U4 PJRT_Buffer_Type_U4 "ui4" 1,
+    S2 PJRT_Buffer_Type_S2 "i2" 1,
+    U2 PJRT_Buffer_Type_U2 "ui2" 1,
+    F8E4M3 PJRT_Buffer_Type_F8E4M3 "f8E4M3" 1,
+    F8E3M4 PJRT_Buffer_Type_F8E3M4 "f8E3M4" 1,
+    F8E8M0Fnu PJRT_Buffer_Type_F8E8M0FNU "f8E8M0FNU" 1,
+    F4E2M1Fn PJRT_Buffer_Type_F4E2M1FN "f4E2M1FN" 1,
+}
+
+impl ElementType {
+    /// The type with this number of `PJRT_Buffer_Type`; `None` for tokens and unknown numbers.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.iter().copied().find(|ty| ty.number() == number)
+    }
+
+    /// The number in `PJRT_Buffer_Type`.
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// True where a device packs several elements into a byte, unlike the host.
+    pub const fn is_packed(self) -> bool {
+        matches!(
+            self,
+            Self::S4 | Self::U4 | Self::S2 | Self::U2 | Self::F4E2M1Fn
+        )
+    }
+}
+
+/// An element type and sizes, dense and row-major.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// The type of the elements.
+    pub ty: ElementType,
+    /// The sizes, outermost first; empty for a scalar.
+    pub dims: Dims,
+}
+
+impl Clone for Shape {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self::new(self.ty, &self.dims)
+    }
+}
+
+impl Shape {
+    /// A shape with these sizes.
+    #[inline]
+    pub fn new(ty: ElementType, dims: &[i64]) -> Self {
+        Self {
+            ty,
+            dims: Dims::from_slice(dims),
+        }
+    }
+
+    /// How many elements there are; `None` where a size is negative or the product overflows.
+    #[inline]
+    pub fn checked_elements(&self) -> Option<usize> {
+        self.dims.iter().try_fold(1_usize, |product, &size| {
+            usize::try_from(size)
+                .ok()
+                .and_then(|size| product.checked_mul(size))
+        })
+    }
+
+    /// Bytes on the host; `None` where that is no number that a host could hold.
+    #[inline]
+    pub fn checked_bytes(&self) -> Option<usize> {
+        let bytes = self.checked_elements()?.checked_mul(self.ty.size_bytes())?;
+        (bytes <= isize::MAX as usize).then_some(bytes)
+    }
+
+    /// Bytes on the host, one per element for types of less than a byte. Saturates where a size
+    /// is negative or too large, which no buffer can have.
+    #[inline]
+    pub fn size_bytes(&self) -> usize {
+        self.checked_bytes().unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}[", self.ty.name())?;
+        for (index, size) in self.dims.iter().enumerate() {
+            write!(out, "{}{size}", if index == 0 { "" } else { "," })?;
+        }
+        write!(out, "]")
+    }
+}
