@@ -49,6 +49,7 @@ struct Info {
     name: Name,
     slot: Option<Slot>,
     weak: bool,
+    undefined: bool,
     used: bool,
 }
 
@@ -162,6 +163,7 @@ impl Builder {
             name,
             slot: None,
             weak: false,
+            undefined: false,
             used: false,
         });
         Value(self.values.len() as u32 - 1)
@@ -314,6 +316,19 @@ impl Builder {
         let list: Vec<String> = xs.iter().map(|&x| Number::Int(x).literal(dtype)).collect();
         let attrs = format!(" <{{value = dense<[{}]> : {ty}}}>", list.join(", "));
         self.emit("stablehlo.constant", &[], &attrs, ty)
+    }
+
+    /// A result that the caller did not ask for (`output_mask`): PyTorch's undefined tensor. In the
+    /// program it is an empty constant.
+    pub fn undefined(&mut self) -> Value {
+        let v = self.constant(Number::Bool(false), DType::Bool, &[0]);
+        self.values[v.0 as usize].undefined = true;
+        v
+    }
+
+    /// Whether the value was made by [`Builder::undefined`].
+    pub fn is_undefined(&self, v: Value) -> bool {
+        self.values[v.0 as usize].undefined
     }
 
     /// Demands that a run-time condition holds. `bad` is a 0-dimensional `I64`: the offending
