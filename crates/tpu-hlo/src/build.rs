@@ -15,6 +15,13 @@ pub enum Slot {
     Number(u32),
 }
 
+impl Slot {
+    /// The generator's seed, a `U64` scalar.
+    pub const SEED: Self = Self::Number(u32::MAX - 1);
+    /// How many 128-bit blocks the generator gave out before this launch, a `U64` scalar.
+    pub const OFFSET: Self = Self::Number(u32::MAX);
+}
+
 /// A parameter that the finished program reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {

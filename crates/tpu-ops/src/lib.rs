@@ -35,7 +35,7 @@ mod spectral;
 mod upsample;
 
 pub use error::{Class, Error, Result};
-pub use op::{Arg, Factor, Generator, Ignored, Op, Outs, Param, Scalar};
+pub use op::{Arg, Bound, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 

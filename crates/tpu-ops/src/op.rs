@@ -54,6 +54,25 @@ pub enum Bound {
     Launch,
     /// At lowering if the number equals 1, else at launch.
     UnlessOne,
+    /// At lowering if the number is one of 0, 0.5, 1, 2, 3 or their negatives, else at launch.
+    UnlessSimple,
+}
+
+impl Bound {
+    /// Whether a parameter of this kind binds the number `n` at lowering.
+    pub fn fixes(self, n: Number) -> bool {
+        let x = match n {
+            Number::Complex(re, im) if im == 0.0 => re,
+            Number::Complex(..) => f64::NAN,
+            other => other.to_f64(),
+        };
+        match self {
+            Self::Static => true,
+            Self::Launch => false,
+            Self::UnlessOne => x == 1.0,
+            Self::UnlessSimple => [0.0, 0.5, 1.0, 2.0, 3.0].contains(&x.abs()),
+        }
+    }
 }
 
 /// A number bound at launch: changing it compiles nothing. Its dtype (`I64`, `F64`, `Bool`,
@@ -68,6 +87,15 @@ pub enum Factor {
     One,
     /// Any other number.
     Times(Value),
+}
+
+/// An exponent: the ones that have a cheaper form than a power are known at lowering.
+#[derive(Clone, Copy, Debug)]
+pub enum Exponent {
+    /// One that [`Bound::UnlessSimple`] fixes.
+    Fixed(Number),
+    /// Any other number.
+    Free(Value),
 }
 
 /// The `generator` parameter: the launcher feeds its seed and offset.
@@ -87,7 +115,12 @@ pub struct Op {
     /// else they are contiguous.
     pub pointwise: bool,
     count: Option<&'static dyn Lower>,
+    guard: Option<Guard>,
 }
+
+/// Refuses values of the numbers that are bound at launch (in the order of the parameters, absent
+/// ones left out), which no lowering sees.
+pub type Guard = fn(&[Number]) -> Result<()>;
 
 impl std::fmt::Debug for Op {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -103,6 +136,7 @@ impl Op {
             lower,
             pointwise: false,
             count: None,
+            guard: None,
         }
     }
 
@@ -113,6 +147,7 @@ impl Op {
             lower,
             pointwise: true,
             count: None,
+            guard: None,
         }
     }
 
@@ -129,6 +164,19 @@ impl Op {
     /// The row's count, when its result sizes depend on the data.
     pub fn count(&self) -> Option<&'static dyn Lower> {
         self.count
+    }
+
+    /// The row with a check of its run-time numbers.
+    pub const fn guarded(self, guard: Guard) -> Self {
+        Self {
+            guard: Some(guard),
+            ..self
+        }
+    }
+
+    /// Checks the call's run-time numbers; due before every launch, cached or not.
+    pub fn check(&self, numbers: &[Number]) -> Result<()> {
+        self.guard.map_or(Ok(()), |guard| guard(numbers))
     }
 
     /// Appends the operator to `b`.
@@ -212,6 +260,17 @@ impl FromArg for Factor {
         match arg {
             Arg::Scalar(v) => Some(Self::Times(*v)),
             Arg::Number(_) => Some(Self::One),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for Exponent {
+    const PARAM: Param = param("Scalar", Bound::UnlessSimple);
+    fn from_arg(arg: &Arg) -> Option<Self> {
+        match arg {
+            Arg::Scalar(v) => Some(Self::Free(*v)),
+            Arg::Number(n) => Some(Self::Fixed(*n)),
             _ => None,
         }
     }
