@@ -1,0 +1,300 @@
+//! All programs of a client: found in memory, on their way, on disk, or compiled.
+
+use crate::compile::Pool;
+use crate::key::{Salt, canonical};
+use crate::store::Store;
+use crate::task::{Millis, Task};
+use crate::{Error, Key, Module, Program, Result, Tier, plugin};
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tpu_obs::counters;
+use tpu_obs::settings::{self, CacheMode};
+use tpu_obs::show::{self, Topic};
+use tpu_pjrt::{Client, Code, CompileOptions, OptionValue};
+
+/// How often a waiting caller is asked whether it was interrupted.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How programs are found and made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What the disk may be used for.
+    pub cache: CacheMode,
+    /// Where the programs are on disk; `None` for no disk.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes that they may take there.
+    pub cache_size: u64,
+    /// Compiles at once; at least 1.
+    pub compile_threads: usize,
+    /// More XLA flags, by name.
+    pub xla_options: Vec<(String, OptionValue)>,
+    /// The index of the device that programs run on.
+    pub device: usize,
+}
+
+impl Options {
+    /// As the settings are now, for the first device.
+    pub fn from_settings() -> Options {
+        let typed = |(name, value): (String, String)| (name, option_value(&value));
+        Options {
+            cache: settings::cache(),
+            cache_dir: settings::cache_dir(),
+            cache_size: settings::cache_size(),
+            compile_threads: settings::compile_threads(),
+            xla_options: settings::xla_options().into_iter().map(typed).collect(),
+            device: 0,
+        }
+    }
+}
+
+/// XLA takes a value only in the type of its flag, except that numbers may come as text.
+fn option_value(text: &str) -> OptionValue {
+    match (text, text.parse::<i64>()) {
+        ("true" | "false", _) => OptionValue::Bool(text == "true"),
+        (_, Ok(number)) => OptionValue::Int(number),
+        _ => OptionValue::from(text),
+    }
+}
+
+/// The programs of one client.
+///
+/// Two requests for the same module at the same tier give the same program, whatever threads or
+/// processes they come from; it is compiled once unless a process dies over it.
+pub struct Programs {
+    // Before `shared`: dropping it ends the threads that use the rest.
+    pool: Pool,
+    shared: Arc<Shared>,
+}
+
+/// What the threads of the pool share with [`Programs`].
+pub(crate) struct Shared {
+    pub(crate) client: Arc<Client>,
+    pub(crate) options: Options,
+    store: OnceLock<Option<Store>>,
+    slots: Mutex<FxHashMap<Key, Slot>>,
+    next_id: AtomicU64,
+}
+
+enum Slot {
+    Ready(Arc<Program>),
+    Coming(Arc<Coming>),
+}
+
+/// A program on its way, and those who wait for it.
+#[derive(Default)]
+pub(crate) struct Coming {
+    outcome: Mutex<Option<Result<Arc<Program>>>>,
+    done: Condvar,
+}
+
+impl Programs {
+    /// No programs yet. The disk is not touched before the first one is asked for.
+    pub fn new(client: Arc<Client>, options: Options) -> Programs {
+        let pool = Pool::new(options.compile_threads);
+        let shared = Shared {
+            client,
+            options,
+            store: OnceLock::new(),
+            slots: Mutex::default(),
+            next_id: AtomicU64::new(1),
+        };
+        Programs {
+            pool,
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The program of `module`, compiled at `tier` if it has to be. The tiers do not stand in for
+    /// each other: their last bits may differ, and what one gets must not depend on who came first.
+    ///
+    /// Every 50 ms of waiting `interrupted` is asked whether to give up.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] where the module is refused (asked again, it is compiled again);
+    /// [`Error::Interrupted`] after `interrupted` said so, the compile going on;
+    /// [`Error::Device`] in a forked child.
+    pub fn get(
+        &self,
+        module: &Module,
+        tier: Tier,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Arc<Program>> {
+        if tpu_pjrt::is_forked() {
+            return Err(forked());
+        }
+        let options = self.shared.compile_options(tier);
+        let canonical = canonical(module, tier, &options);
+        let key = Key::of(&canonical);
+        let coming = match self.shared.claim(key) {
+            Claim::Found(program) => return Ok(program),
+            Claim::Wait(coming) => coming,
+            Claim::Make(coming) => {
+                let shared = Arc::clone(&self.shared);
+                let (module, to_fill) = (Arc::new(module.clone()), Arc::clone(&coming));
+                let task = Task {
+                    shared,
+                    key,
+                    tier,
+                    options,
+                    canonical,
+                    module,
+                };
+                self.pool
+                    .submit(Box::new(move || task.run(&to_fill)), tier == Tier::Quick);
+                coming
+            }
+        };
+        coming
+            .wait(interrupted)
+            .unwrap_or(Err(Error::Interrupted { key }))
+    }
+
+    /// Waits until every compile that was started is finished and kept on disk. To be called
+    /// before the process ends, or the last ones are lost to the next process.
+    pub fn flush(&self) {
+        if !tpu_pjrt::is_forked() {
+            self.pool.flush();
+        }
+    }
+
+    /// Programs in memory, those on their way included.
+    pub fn len(&self) -> usize {
+        self.shared.slots.lock().len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets the programs in memory. Those that somebody still holds live on there; the disk is
+    /// left alone.
+    pub fn clear(&self) {
+        self.shared
+            .slots
+            .lock()
+            .retain(|_, slot| matches!(slot, Slot::Coming(_)));
+    }
+
+    /// The client that the programs are of.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.shared.client
+    }
+}
+
+#[cold]
+fn forked() -> Error {
+    let message = "the device was opened before this process was forked and cannot be used in the \
+                   child; start workers with the `spawn` or `forkserver` method";
+    Error::Device(tpu_pjrt::Error::new(Code::Forked, message))
+}
+
+enum Claim {
+    Found(Arc<Program>),
+    Wait(Arc<Coming>),
+    Make(Arc<Coming>),
+}
+
+impl Shared {
+    fn claim(&self, key: Key) -> Claim {
+        let mut slots = self.slots.lock();
+        match slots.get(&key) {
+            Some(Slot::Ready(program)) => {
+                counters::memory_hit();
+                Claim::Found(Arc::clone(program))
+            }
+            Some(Slot::Coming(coming)) => {
+                counters::shared();
+                Claim::Wait(Arc::clone(coming))
+            }
+            None => {
+                let coming: Arc<Coming> = Arc::default();
+                slots.insert(key, Slot::Coming(Arc::clone(&coming)));
+                Claim::Make(coming)
+            }
+        }
+    }
+
+    /// Ends the waiting for `key`. A failure is forgotten, so that it can be tried again.
+    pub(crate) fn publish(&self, key: Key, coming: &Coming, outcome: Result<Arc<Program>>) {
+        let mut slots = self.slots.lock();
+        match &outcome {
+            Ok(program) => drop(slots.insert(key, Slot::Ready(Arc::clone(program)))),
+            Err(_) => drop(slots.remove(&key)),
+        }
+        drop(slots);
+        *coming.outcome.lock() = Some(outcome);
+        coming.done.notify_all();
+    }
+
+    fn compile_options(&self, tier: Tier) -> CompileOptions {
+        CompileOptions {
+            quick: tier == Tier::Quick,
+            overrides: self.options.xla_options.clone(),
+            ..CompileOptions::default()
+        }
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+
+    /// The disk, opened when first needed; `None` where there is to be none.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.get_or_init(|| self.open_store()).as_ref()
+    }
+
+    fn open_store(&self) -> Option<Store> {
+        let writable = match self.options.cache {
+            CacheMode::Off => return None,
+            CacheMode::On => true,
+            CacheMode::ReadOnly => false,
+        };
+        let dir = self.options.cache_dir.as_ref()?;
+        let start = Instant::now();
+        let file = self.client.plugin().path();
+        let plugin = plugin::hash(file, &dir.join("plugins"), writable)
+            .inspect_err(|error| {
+                show::warn(format_args!(
+                    "no program is kept on disk, as the plugin cannot be read: {error}"
+                ));
+            })
+            .ok()?;
+        show::line(
+            Topic::Time,
+            format_args!("identify plugin {}", Millis(start.elapsed())),
+        );
+        let salt = Salt::new(&self.client, &plugin);
+        Some(Store::new(
+            dir.join("programs"),
+            salt,
+            self.options.cache_size,
+            writable,
+        ))
+    }
+}
+
+impl Coming {
+    /// The outcome; `None` once `interrupted` says to give up.
+    fn wait(&self, interrupted: &dyn Fn() -> bool) -> Option<Result<Arc<Program>>> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            if let Some(outcome) = &*outcome {
+                return Some(outcome.clone());
+            }
+            if self.done.wait_for(&mut outcome, PATIENCE).timed_out() {
+                // Not under the lock: the caller may run anything here, signal handlers of
+                // Python for one.
+                drop(outcome);
+                if interrupted() {
+                    return None;
+                }
+                outcome = self.outcome.lock();
+            }
+        }
+    }
+}
