@@ -1,6 +1,6 @@
 //! Argument checks in PyTorch's words, once.
 use crate::{Result, error::ensure};
-use tpu_hlo::Dims;
+use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 /// `dim` counted from the front, for a tensor of `rank` dimensions (0-dimensional ones count as
 /// one-dimensional).
@@ -41,4 +41,51 @@ pub fn dims(given: Option<&[i64]>, rank: usize) -> Result<Dims> {
         out.clear();
     }
     Ok(out)
+}
+
+/// Whether a tensor of sizes `from` can be expanded to `to`.
+///
+/// # Errors
+/// PyTorch's `The expanded size of the tensor (..) must match the existing size (..)`.
+pub fn expand(from: &[i64], to: &[i64]) -> Result<()> {
+    ensure!(
+        from.len() <= to.len(),
+        "expand(size={to:?}): the number of sizes provided ({}) must be greater or equal to the \
+         number of dimensions in the tensor ({})",
+        to.len(),
+        from.len()
+    );
+    let shift = to.len() - from.len();
+    for (i, &n) in from.iter().enumerate() {
+        ensure!(
+            n == 1 || n == to[shift + i],
+            "The expanded size of the tensor ({}) must match the existing size ({n}) at \
+             non-singleton dimension {}.  Target sizes: {to:?}.  Tensor sizes: {from:?}",
+            to[shift + i],
+            shift + i
+        );
+    }
+    Ok(())
+}
+
+/// Demands at run time that every element of the integers `index` lies in `low..high`. `message`
+/// is raised with `{}` replaced by an element that does not, and starts with the Python class.
+pub fn bounds(
+    b: &mut Builder,
+    index: Value,
+    (low, high): (i64, i64),
+    message: impl Into<String>,
+) -> Result<()> {
+    let index = b.convert(index, DType::I64);
+    let (first, end) = (b.full_like(index, low), b.full_like(index, high));
+    let below = b.compare(index, Direction::LT, first)?;
+    let above = b.compare(index, Direction::GE, end)?;
+    let outside = b.or(below, above)?;
+    let fine = b.full_like(index, i64::MIN);
+    let bad = b.select(outside, index, fine)?;
+    let none = b.scalar(i64::MIN, DType::I64);
+    let axes: Dims = (0..b.rank(bad) as i64).collect();
+    let worst = b.reduce(bad, none, &axes, Builder::maximum)?;
+    b.check(worst, message);
+    Ok(())
 }
