@@ -1,0 +1,78 @@
+"""Adaptations of other libraries that know no way for a device to make itself known.
+
+Each is the smallest change that works, says why it is here and which release it was written for,
+and has a test in ``tests/device/test_compat.py`` that fails when it is no longer needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+# accelerate 1.15 takes its device from a fixed list of types that has no tpu, so the Trainer of
+# transformers would move a model to the CPU. The variable is its own way to name another.
+ACCELERATE_VARIABLE = "ACCELERATE_TORCH_DEVICE"
+
+
+def install(available: bool) -> None:
+    """Applies the adaptations: now to what is imported, later to what will be."""
+    if available:
+        os.environ.setdefault(ACCELERATE_VARIABLE, "tpu")
+    for name, adapt in _ADAPTATIONS.items():
+        if name in sys.modules:
+            adapt(sys.modules[name])
+    sys.meta_path.insert(0, _AfterImport())
+
+
+def _adapt_safetensors(module: ModuleType) -> None:
+    """safetensors 0.8 checks device names against a list in Rust that has no ``tpu``.
+
+    An integer means the current accelerator there, which is this device, so names of it become
+    its index on their way in.
+    """
+    original = module.safe_open
+
+    @functools.wraps(original)
+    def safe_open(filename, framework, device="cpu", **options):
+        return original(filename, framework, device=_as_index(device), **options)
+
+    module.safe_open = safe_open
+    user = sys.modules.get("safetensors.torch")
+    if user is not None:
+        user.safe_open = safe_open
+
+
+def _as_index(device):
+    kind, _, index = str(device).partition(":")
+    return int(index or 0) if kind == "tpu" else device
+
+
+_ADAPTATIONS: dict[str, Callable[[ModuleType], None]] = {"safetensors": _adapt_safetensors}
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Adapts a module right after it ran, by wrapping its loader's ``exec_module``."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        adapt = _ADAPTATIONS.get(name)
+        if adapt is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            adapt(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
