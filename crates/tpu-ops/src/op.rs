@@ -116,7 +116,12 @@ pub struct Op {
     pub pointwise: bool,
     count: Option<&'static dyn Lower>,
     guard: Option<Guard>,
+    size: Option<Size>,
 }
+
+/// A size that follows from numbers bound at launch, as the length of `arange`. Gets the call's
+/// arguments as they are on the host: numbers and dtypes, [`Arg::None`] for all else.
+pub type Size = fn(&[Arg]) -> Result<i64>;
 
 /// Refuses values of the numbers that are bound at launch (in the order of the parameters, absent
 /// ones left out), which no lowering sees.
@@ -137,6 +142,7 @@ impl Op {
             pointwise: false,
             count: None,
             guard: None,
+            size: None,
         }
     }
 
@@ -148,12 +154,14 @@ impl Op {
             pointwise: true,
             count: None,
             guard: None,
+            size: None,
         }
     }
 
     /// A row whose result sizes depend on the data, as `nonzero`: `count` has the row's leading
     /// parameters and gives `I64` scalars; the launcher reads them and calls the row with them as
-    /// trailing `int` arguments.
+    /// trailing `int` arguments. A count of no scalars needs no launch. Rows bear counts larger
+    /// than the truth: the surplus results come last and mean nothing.
     pub const fn counted(self, count: &'static dyn Lower) -> Self {
         Self {
             count: Some(count),
@@ -164,6 +172,20 @@ impl Op {
     /// The row's count, when its result sizes depend on the data.
     pub fn count(&self) -> Option<&'static dyn Lower> {
         self.count
+    }
+
+    /// A row one of whose sizes follows from run-time numbers: the launcher calls it with `size`
+    /// as a last `int` argument, so that only another size compiles another program.
+    pub const fn sized(self, size: Size) -> Self {
+        Self {
+            size: Some(size),
+            ..self
+        }
+    }
+
+    /// How the row's last argument follows from the numbers of the call.
+    pub fn size(&self) -> Option<Size> {
+        self.size
     }
 
     /// The row with a check of its run-time numbers.
@@ -221,6 +243,25 @@ pub trait FromArg: Sized {
     const PARAM: Param;
     /// Extraction; `None` when the argument is of another kind.
     fn from_arg(arg: &Arg) -> Option<Self>;
+    /// Extraction of the parameter at `index`.
+    fn from_args(args: &[Arg], index: usize) -> Option<Self> {
+        Self::from_arg(args.get(index).unwrap_or(&Arg::None))
+    }
+}
+
+/// All counts that the launcher appends to the arguments of a [`Op::counted`] row.
+#[derive(Clone, Debug)]
+pub struct Counts(pub Dims);
+
+impl FromArg for Counts {
+    const PARAM: Param = param("int[]", Bound::Static);
+    fn from_arg(_: &Arg) -> Option<Self> {
+        None
+    }
+    fn from_args(args: &[Arg], index: usize) -> Option<Self> {
+        let rest = args.get(index..).unwrap_or_default();
+        rest.iter().map(i64::from_arg).collect::<Option<_>>().map(Self)
+    }
 }
 
 const fn param(ty: &'static str, bound: Bound) -> Param {
@@ -354,11 +395,10 @@ impl<T: IntoOuts, E: Into<Error>> IntoOuts for Result<T, E> {
 }
 
 fn extract<T: FromArg>(args: &[Arg], index: usize) -> Result<T> {
-    let arg = args.get(index).unwrap_or(&Arg::None);
-    T::from_arg(arg).ok_or_else(|| Error::Arg {
+    T::from_args(args, index).ok_or_else(|| Error::Arg {
         index,
         want: T::PARAM.ty,
-        got: format!("{arg:?}"),
+        got: format!("{:?}", args.get(index).unwrap_or(&Arg::None)),
     })
 }
 

@@ -1,6 +1,146 @@
-//! Order: sorting, selection, searching, counting.
-use crate::Op;
+//! Order.
+use crate::{
+    Op, Result, check,
+    error::ensure,
+    index::{take_along, take_slices},
+    op::op,
+    reduce::position_dtype,
+};
+use tpu_hlo::{Builder, DType, Direction, Value};
+
+type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("sort",        |b: &mut B, x, d, r| sort(b, x, d, r)),
+    op!("sort.stable", |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r)),
+    op!("topk",        topk),
 ];
+
+/// Whether `x` comes before `y`: NaN of either sign is the largest.
+pub(crate) fn precedes(b: &mut B, x: Value, y: Value, descending: bool) -> Result<Value> {
+    let direction = if descending { Direction::GT } else { Direction::LT };
+    let before = b.compare(x, direction, y)?;
+    if !b.dtype(x).is_float() {
+        return Ok(before);
+    }
+    let (nan, number) = if descending { (x, y) } else { (y, x) };
+    let nan = b.compare(nan, Direction::NE, nan)?;
+    let number = b.compare(number, Direction::EQ, number)?;
+    let apart = b.and(nan, number)?;
+    Ok(b.or(before, apart)?)
+}
+
+/// `x` sorted along `axis`, equals in their order, and the positions they came from in the
+/// narrowest dtype.
+pub(crate) fn sorted(b: &mut B, x: Value, axis: i64, descending: bool) -> Result<(Value, Value)> {
+    let dims = b.dims(x);
+    let index = b.iota(position_dtype(dims[axis as usize]), &dims, axis);
+    let y = b.sort(&[x, index], axis, true, |b, l, r| precedes(b, l[0], r[0], descending))?;
+    Ok((y[0], y[1]))
+}
+
+fn real(b: &B, x: Value, op: &str) -> Result<()> {
+    let dtype = b.dtype(x);
+    ensure!(!dtype.is_complex(), "{op}(): complex dtypes are not supported");
+    Ok(())
+}
+
+/// Always stable, asked or not.
+fn sort(b: &mut B, x: Value, dim: i64, descending: bool) -> Result<(Value, Value)> {
+    real(b, x, "sort")?;
+    let axis = check::dim(dim, b.rank(x))?;
+    if b.rank(x) == 0 {
+        return Ok((x, b.scalar(0, DType::I64)));
+    }
+    let (y, index) = sorted(b, x, axis, descending)?;
+    Ok((y, b.convert(index, DType::I64)))
+}
+
+/// The `k` largest or smallest, in order whether asked or not.
+fn topk(
+    b: &mut B,
+    x: Value,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    _sorted: bool,
+) -> Result<(Value, Value)> {
+    real(b, x, "topk")?;
+    let axis = check::dim(dim, b.rank(x))?;
+    let n = b.dims(x).get(axis as usize).copied().unwrap_or(1);
+    ensure!((0..=n).contains(&k), "selected index k out of range");
+    let (y, index) = sort(b, x, dim, largest)?;
+    if b.rank(x) == 0 {
+        return Ok((y, index));
+    }
+    Ok((b.slice_dim(y, axis, 0, k)?, b.slice_dim(index, axis, 0, k)?))
+}
+
+/// On which side of its equals a value is placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Before them.
+    Left,
+    /// After them.
+    Right,
+}
+
+/// How many elements of `sorted`, ascending along its last dimension, come before each of
+/// `values`, which is of the same dtype. `sorted` is one vector for all values, or has their
+/// leading dimensions. The result has the narrowest dtype.
+pub(crate) fn count_before(
+    b: &mut B,
+    sorted: Value,
+    values: Value,
+    side: Side,
+) -> Result<Value> {
+    let n = b.dims(sorted).last().copied().unwrap_or(1);
+    let at = position_dtype(n);
+    let found = b.full(0, at, &b.dims(values));
+    if n == 0 {
+        return Ok(found);
+    }
+    let step = b.scalar(1_i64 << n.ilog2(), at);
+    let state = b.while_loop(
+        &[step, found, sorted, values],
+        |b, state| {
+            let zero = b.scalar(0, at);
+            Ok::<_, crate::Error>(b.compare(state[0], Direction::GT, zero)?)
+        },
+        |b, state| {
+            let found = advance(b, state, n, side)?;
+            let one = b.scalar(1, at);
+            let step = b.shift_right_logical(state[0], one)?;
+            Ok(smallvec::smallvec![step, found, state[2], state[3]])
+        },
+    )?;
+    Ok(state[1])
+}
+
+/// One round of a binary search: `found`, or `found + step` when the element there comes before.
+fn advance(b: &mut B, state: &[Value], n: i64, side: Side) -> Result<Value> {
+    let [step, found, sorted, values] = *state else {
+        return Err(crate::Error::runtime("a search has four values"));
+    };
+    let dims = b.dims(found);
+    let step = b.broadcast(step, &dims)?;
+    let next = b.add(found, step)?;
+    let (one, end) = (b.full_like(next, 1), b.full_like(next, n));
+    let last = b.subtract(next, one)?;
+    let element = if b.rank(sorted) == 1 {
+        take_slices(b, sorted, 0, last)?
+    } else {
+        take_along(b, sorted, dims.len() as i64 - 1, last)?
+    };
+    let before = match side {
+        Side::Left => precedes(b, element, values, false)?,
+        Side::Right => {
+            let after = precedes(b, values, element, false)?;
+            b.not(after)
+        }
+    };
+    let inside = b.compare(next, Direction::LE, end)?;
+    let go = b.and(inside, before)?;
+    Ok(b.select(go, next, found)?)
+}
