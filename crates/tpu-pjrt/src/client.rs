@@ -366,6 +366,7 @@ impl fmt::Debug for Client {
         out.debug_struct("Client")
             .field("platform", &self.platform_name)
             .field("devices", &self.devices)
+            .field("unknown_flags", &self.unknown_flags())
             .finish_non_exhaustive()
     }
 }

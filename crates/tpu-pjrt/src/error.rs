@@ -5,43 +5,47 @@ use crate::ffi;
 /// What [`Error`] is made of everywhere in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The first number that is none of PJRT's.
+const OWN_CODES: u32 = 1000;
+
 /// Why a call failed: PJRT's own codes, and those of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Code {
     /// Given up on request.
-    Cancelled,
+    Cancelled = ffi::PJRT_Error_Code_CANCELLED,
     /// The plugin does not say; MLIR syntax and type errors come so.
-    Unknown,
+    Unknown = ffi::PJRT_Error_Code_UNKNOWN,
     /// An argument that the plugin refuses.
-    InvalidArgument,
+    InvalidArgument = ffi::PJRT_Error_Code_INVALID_ARGUMENT,
     /// Took too long.
-    DeadlineExceeded,
+    DeadlineExceeded = ffi::PJRT_Error_Code_DEADLINE_EXCEEDED,
     /// A name that is not registered.
-    NotFound,
+    NotFound = ffi::PJRT_Error_Code_NOT_FOUND,
     /// A name that is registered already.
-    AlreadyExists,
+    AlreadyExists = ffi::PJRT_Error_Code_ALREADY_EXISTS,
     /// Not allowed.
-    PermissionDenied,
+    PermissionDenied = ffi::PJRT_Error_Code_PERMISSION_DENIED,
     /// No memory left on the device.
-    ResourceExhausted,
+    ResourceExhausted = ffi::PJRT_Error_Code_RESOURCE_EXHAUSTED,
     /// The object is in the wrong state.
-    FailedPrecondition,
+    FailedPrecondition = ffi::PJRT_Error_Code_FAILED_PRECONDITION,
     /// Stopped by a conflict with somebody else.
-    Aborted,
+    Aborted = ffi::PJRT_Error_Code_ABORTED,
     /// An index or size out of bounds.
-    OutOfRange,
+    OutOfRange = ffi::PJRT_Error_Code_OUT_OF_RANGE,
     /// The plugin has no such function.
-    Unimplemented,
+    Unimplemented = ffi::PJRT_Error_Code_UNIMPLEMENTED,
     /// A defect inside the plugin.
-    Internal,
+    Internal = ffi::PJRT_Error_Code_INTERNAL,
     /// The device cannot be reached.
-    Unavailable,
+    Unavailable = ffi::PJRT_Error_Code_UNAVAILABLE,
     /// Data is lost or corrupt.
-    DataLoss,
+    DataLoss = ffi::PJRT_Error_Code_DATA_LOSS,
     /// Not known to the service.
-    Unauthenticated,
+    Unauthenticated = ffi::PJRT_Error_Code_UNAUTHENTICATED,
     /// The plugin's file cannot be loaded, or is no plugin for this machine.
-    Plugin,
+    Plugin = OWN_CODES,
     /// Arguments differ from the program's declared signature.
     Signature,
     /// The device was used in a forked child of the process that opened it.
@@ -89,25 +93,41 @@ impl Error {
 }
 
 impl Code {
+    /// The codes that plugins return.
+    const FROM_PLUGINS: [Self; 16] = [
+        Self::Cancelled,
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Aborted,
+        Self::OutOfRange,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::DataLoss,
+        Self::Unauthenticated,
+    ];
+
     /// The code behind a number of `PJRT_Error_Code`; numbers without a name are `Unknown`.
     pub(crate) fn from_number(number: u32) -> Self {
-        match number {
-            ffi::PJRT_Error_Code_CANCELLED => Self::Cancelled,
-            ffi::PJRT_Error_Code_INVALID_ARGUMENT => Self::InvalidArgument,
-            ffi::PJRT_Error_Code_DEADLINE_EXCEEDED => Self::DeadlineExceeded,
-            ffi::PJRT_Error_Code_NOT_FOUND => Self::NotFound,
-            ffi::PJRT_Error_Code_ALREADY_EXISTS => Self::AlreadyExists,
-            ffi::PJRT_Error_Code_PERMISSION_DENIED => Self::PermissionDenied,
-            ffi::PJRT_Error_Code_RESOURCE_EXHAUSTED => Self::ResourceExhausted,
-            ffi::PJRT_Error_Code_FAILED_PRECONDITION => Self::FailedPrecondition,
-            ffi::PJRT_Error_Code_ABORTED => Self::Aborted,
-            ffi::PJRT_Error_Code_OUT_OF_RANGE => Self::OutOfRange,
-            ffi::PJRT_Error_Code_UNIMPLEMENTED => Self::Unimplemented,
-            ffi::PJRT_Error_Code_INTERNAL => Self::Internal,
-            ffi::PJRT_Error_Code_UNAVAILABLE => Self::Unavailable,
-            ffi::PJRT_Error_Code_DATA_LOSS => Self::DataLoss,
-            ffi::PJRT_Error_Code_UNAUTHENTICATED => Self::Unauthenticated,
-            _ => Self::Unknown,
+        let mut codes = Self::FROM_PLUGINS.into_iter();
+        codes
+            .find(|&code| code as u32 == number)
+            .unwrap_or(Self::Unknown)
+    }
+
+    /// The number in `PJRT_Error_Code`, which the FFI shares; `INTERNAL` for codes of this crate.
+    pub(crate) fn number(self) -> u32 {
+        let number = self as u32;
+        if number < OWN_CODES {
+            number
+        } else {
+            Self::Internal as u32
         }
     }
 }

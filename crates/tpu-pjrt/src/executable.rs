@@ -195,15 +195,17 @@ impl Executable {
             // Donated memory is the results' now: free it first, or the peak counts it twice.
             args.clear();
         }
-        let outputs = self.outputs.iter().zip(raw).map(|(output, raw)| {
+        let mut outputs = Outputs::new();
+        for (output, raw) in self.outputs.iter().zip(raw) {
             let raw = Handle::new(raw, "result")?;
             // SAFETY: the launch made this buffer for us, on this device, and the shape was
             // compared with the program's when it was loaded.
-            Ok(unsafe { Buffer::from_raw(&self.client, raw, &output.shape, output.bytes, device) })
-        });
-        let outputs = outputs.collect::<Result<Outputs>>();
+            outputs.push(unsafe {
+                Buffer::from_raw(&self.client, raw, &output.shape, output.bytes, device)
+            });
+        }
         args.clear();
-        outputs
+        Ok(outputs)
     }
 
     #[inline]

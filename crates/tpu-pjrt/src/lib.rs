@@ -26,6 +26,7 @@
 mod buffer;
 mod call;
 mod client;
+mod custom_call;
 mod error;
 mod event;
 mod executable;
@@ -44,10 +45,11 @@ mod shape;
 
 pub use buffer::{Buffer, HostData};
 pub use client::{Client, Device};
+pub use custom_call::{Attributes, CustomCall, View, ViewMut};
 pub use error::{Code, Error, Result};
 pub use executable::{Arg, Args, Executable, MemoryStats, Outputs, Signature, arguments};
 pub use fork::is_forked;
 pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;
 pub use plugin::Plugin;
-pub use shape::{Dims, ElementType, Shape};
+pub use shape::{Dims, Element, ElementType, Shape};
