@@ -98,6 +98,25 @@ impl DType {
         }
     }
 
+    /// The C++ name that PyTorch prints in other error messages, as `float`.
+    pub const fn cpp(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::U8 => "unsigned char",
+            Self::I8 => "signed char",
+            Self::I16 => "short int",
+            Self::I32 => "int",
+            Self::I64 => "long int",
+            Self::F32 => "float",
+            Self::F64 => "double",
+            Self::F16 => "c10::Half",
+            Self::BF16 => "c10::BFloat16",
+            Self::C64 => "c10::complex<float>",
+            Self::C128 => "c10::complex<double>",
+            other => other.torch(),
+        }
+    }
+
     /// Bytes of one element in memory (`Bool` takes one).
     pub const fn size(self) -> usize {
         match self {

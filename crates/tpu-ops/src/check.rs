@@ -89,3 +89,14 @@ pub fn bounds(
     b.check(worst, message);
     Ok(())
 }
+
+/// Demands that no element of the `Bool` value `bad` holds when the program runs; `message` starts
+/// with the Python class, as in `RuntimeError: ZeroDivisionError`.
+pub fn nowhere(b: &mut Builder, bad: Value, message: impl Into<String>) -> Result<()> {
+    let axes: Dims = (0..b.rank(bad) as i64).collect();
+    let any = b.any(bad, &axes)?;
+    let (found, fine) = (b.scalar(0, DType::I64), b.scalar(i64::MIN, DType::I64));
+    let flag = b.select(any, found, fine)?;
+    b.check(flag, message);
+    Ok(())
+}

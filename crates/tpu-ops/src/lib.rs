@@ -5,12 +5,14 @@
 //! in-place and `out=` forms. Nothing here knows a device, a plugin or PyTorch's library.
 pub mod check;
 mod error;
+mod formula;
 mod op;
 pub mod promote;
 pub mod schema;
 
 mod activation;
 mod attention;
+mod binary;
 mod compare;
 mod conv;
 mod factory;
@@ -35,7 +37,7 @@ mod spectral;
 mod upsample;
 
 pub use error::{Class, Error, Result};
-pub use op::{Arg, Bound, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar};
+pub use op::{Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar, Size};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -43,6 +45,7 @@ use std::sync::LazyLock;
 pub const FAMILIES: &[(&str, &[Op])] = &[
     ("activation", activation::OPS),
     ("attention", attention::OPS),
+    ("binary", binary::OPS),
     ("compare", compare::OPS),
     ("conv", conv::OPS),
     ("factory", factory::OPS),
