@@ -11,6 +11,8 @@ use std::process::Command;
 
 /// The extension's file name under every CPython from the oldest supported one.
 const LIBRARY: &str = "torch_tpu/_C.abi3.so";
+/// How the folder begins in which pip keeps what it knows about the package.
+const METADATA: &str = "torchtpu_rs-";
 
 /// Builds and installs the package unless the environment has it from these very sources.
 ///
@@ -21,7 +23,7 @@ const LIBRARY: &str = "torch_tpu/_C.abi3.so";
 /// When the extension does not compile or cannot be installed.
 pub(crate) fn install(tree: &Tree, venv: &Venv) -> Result<()> {
     let stamp = stamp(tree, venv)?;
-    if stamp.is_fresh() && library(tree, venv).is_some_and(|library| library.is_file()) {
+    if stamp.is_fresh() && is_installed(tree, venv) {
         return Ok(());
     }
     stamp.clear()?;
@@ -83,13 +85,17 @@ fn target(tree: &Tree, venv: &Venv) -> PathBuf {
     }
 }
 
-/// Where the environment finds the extension.
-fn library(tree: &Tree, venv: &Venv) -> Option<PathBuf> {
-    if venv.primary {
-        Some(tree.root.join("python").join(LIBRARY))
-    } else {
-        venv.packages().map(|packages| packages.join(LIBRARY))
-    }
+/// Whether pip knows the package and the extension is where the environment will look for it.
+fn is_installed(tree: &Tree, venv: &Venv) -> bool {
+    let Some(packages) = venv.packages() else {
+        return false;
+    };
+    let entries = std::fs::read_dir(&packages).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    let known = names.any(|name| name.to_string_lossy().starts_with(METADATA));
+    let sources = tree.root.join("python");
+    let package = if venv.primary { &sources } else { &packages };
+    known && package.join(LIBRARY).is_file()
 }
 
 fn stamp(tree: &Tree, venv: &Venv) -> Result<Stamp> {
