@@ -37,9 +37,8 @@ thread_local c10::StreamId current_stream = 0;
 void check_index(DeviceIndex index) {
   const int32_t count = tpu_device_count();
   TORCH_CHECK(
-      index >= 0 && index < count,
-      "tpu:", static_cast<int>(index), " does not exist: this process has ", count,
-      count == 1 ? " tpu device" : " tpu devices");
+      index >= 0 && index < count, "tpu:", static_cast<int>(index),
+      " does not exist: this process has ", count, count == 1 ? " tpu device" : " tpu devices");
 }
 
 DeviceIndex switch_device(DeviceIndex index) {
@@ -50,8 +49,6 @@ DeviceIndex switch_device(DeviceIndex index) {
   }
   return previous;
 }
-
-// ---- memory
 
 struct MemoryStats {
   int64_t allocated, peak, limit, buffers;
@@ -124,7 +121,8 @@ struct PinnedAllocator final : at::HostAllocator {
     TORCH_CHECK(start, "not enough host memory for ", nbytes, " bytes of pinned memory");
     std::lock_guard<std::mutex> lock(mutex_);
     blocks_[reinterpret_cast<uintptr_t>(start)] = nbytes;
-    count(&c10::CachingAllocator::Stat::increase, nbytes);
+    count_.increase(1);
+    bytes_.increase(nbytes);
     return {start, start, &release, Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -136,11 +134,7 @@ struct PinnedAllocator final : at::HostAllocator {
     const auto target = reinterpret_cast<uintptr_t>(address);
     std::lock_guard<std::mutex> lock(mutex_);
     const auto next = blocks_.upper_bound(target);
-    if (next == blocks_.begin()) {
-      return false;
-    }
-    const auto& [start, nbytes] = *std::prev(next);
-    return target < start + nbytes;
+    return next != blocks_.begin() && target < std::prev(next)->first + std::prev(next)->second;
   }
 
   // Blocks are freed at once and copies to the device hold what they read.
@@ -148,38 +142,28 @@ struct PinnedAllocator final : at::HostAllocator {
   bool record_event(void* address, void*, Stream) override { return owns(address); }
   at::HostStats get_stats() override {
     std::lock_guard<std::mutex> lock(mutex_);
-    return stats_;
+    at::HostStats stats;
+    stats.active_requests = stats.allocations = count_;
+    stats.active_bytes = stats.allocated_bytes = bytes_;
+    return stats;
   }
   void reset_accumulated_stats() override {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto* stat : every_stat()) {
-      stat->reset_accumulated();
-    }
+    count_.reset_accumulated();
+    bytes_.reset_accumulated();
   }
   void reset_peak_stats() override {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto* stat : every_stat()) {
-      stat->reset_peak();
-    }
+    count_.reset_peak();
+    bytes_.reset_peak();
   }
 
  private:
   static void release(void* start);
 
-  std::array<c10::CachingAllocator::Stat*, 4> every_stat() {
-    return {&stats_.active_requests, &stats_.allocations, &stats_.active_bytes,
-            &stats_.allocated_bytes};
-  }
-  void count(void (c10::CachingAllocator::Stat::*change)(size_t), size_t nbytes) {
-    (stats_.active_requests.*change)(1);
-    (stats_.allocations.*change)(1);
-    (stats_.active_bytes.*change)(nbytes);
-    (stats_.allocated_bytes.*change)(nbytes);
-  }
-
   mutable std::mutex mutex_;
   std::map<uintptr_t, size_t> blocks_;
-  at::HostStats stats_;
+  c10::CachingAllocator::Stat count_, bytes_;
 };
 
 PinnedAllocator& pinned_allocator() {
@@ -195,13 +179,12 @@ void PinnedAllocator::release(void* start) {
     if (block == self.blocks_.end()) {
       return;  // the null block of an empty allocation
     }
-    self.count(&c10::CachingAllocator::Stat::decrease, block->second);
+    self.count_.decrease(1);
+    self.bytes_.decrease(block->second);
     self.blocks_.erase(block);
   }
   std::free(start);
 }
-
-// ---- current device, streams, events
 
 // Programs run in the order of their launch and a program waits for the buffers that it reads. So
 // a stream is a name: work on two streams is never less ordered than the user asked for.
@@ -211,9 +194,7 @@ struct Event {
 
 struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kTpu; }
-  DeviceIndex deviceCount() const noexcept override {
-    return static_cast<DeviceIndex>(tpu_device_count());
-  }
+  DeviceIndex deviceCount() const noexcept override { return tpu_device_count(); }
   Device getDevice() const override { return Device(kTpu, current_device); }
   Device exchangeDevice(Device device) const override {
     return Device(kTpu, switch_device(device.index()));
@@ -224,10 +205,14 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceCapability getDeviceCapability(Device) const override {
     c10::DeviceCapability capability;
-    for (const auto missing :
-         {c10::kIndex_QInt8, c10::kIndex_QUInt8, c10::kIndex_QInt32, c10::kIndex_QUInt4x2,
-          c10::kIndex_QUInt2x4, c10::kIndex_ComplexHalf}) {
-      capability.capability_data.capability_bits &= ~(1ULL << missing);
+    capability.capability_data.capability_bits = 0;
+    for (const auto dtype :
+         {c10::kIndex_Bool, c10::kIndex_Byte, c10::kIndex_Char, c10::kIndex_Short, c10::kIndex_Int,
+          c10::kIndex_Long, c10::kIndex_UInt16, c10::kIndex_UInt32, c10::kIndex_UInt64,
+          c10::kIndex_Half, c10::kIndex_BFloat16, c10::kIndex_Float, c10::kIndex_Double,
+          c10::kIndex_ComplexFloat, c10::kIndex_ComplexDouble, c10::kIndex_Float8_e4m3fn,
+          c10::kIndex_Float8_e4m3fnuz, c10::kIndex_Float8_e5m2, c10::kIndex_Float8_e5m2fnuz}) {
+      capability.capability_data.capability_bits |= 1ULL << dtype;
     }
     return capability;
   }
@@ -298,17 +283,14 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   }
 };
 
-// ---- random state
-
 struct Philox final : c10::intrusive_ptr_target {
-  uint64_t seed = c10::default_rng_seed_val;
-  uint64_t offset = 0;
+  uint64_t words[2] = {c10::default_rng_seed_val, 0};  // seed, offset
 };
 
 // The state lives on the host; a program that draws numbers gets seed and offset as operands.
 // As a tensor it is 16 bytes, seed then offset, which is what DTensor's tracker writes and reads.
 struct TpuGenerator final : c10::GeneratorImpl {
-  static constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
+  static constexpr size_t kStateBytes = sizeof(Philox::words);
 
   explicit TpuGenerator(
       DeviceIndex index, c10::intrusive_ptr<Philox> state = c10::make_intrusive<Philox>())
@@ -317,16 +299,16 @@ struct TpuGenerator final : c10::GeneratorImpl {
   static c10::DeviceType device_type() { return kTpu; }
 
   void set_current_seed(uint64_t seed) override {
-    state_->seed = seed;
-    state_->offset = 0;
+    state_->words[0] = seed;
+    state_->words[1] = 0;
   }
-  uint64_t current_seed() const override { return state_->seed; }
+  uint64_t current_seed() const override { return state_->words[0]; }
   uint64_t seed() override {
     set_current_seed(c10::detail::getNonDeterministicRandom(true));
-    return state_->seed;
+    return current_seed();
   }
-  void set_offset(uint64_t offset) override { state_->offset = offset; }
-  uint64_t get_offset() const override { return state_->offset; }
+  void set_offset(uint64_t offset) override { state_->words[1] = offset; }
+  uint64_t get_offset() const override { return state_->words[1]; }
 
   void set_state(const c10::TensorImpl& state) override {
     TORCH_CHECK_TYPE(
@@ -336,15 +318,11 @@ struct TpuGenerator final : c10::GeneratorImpl {
         state.numel() == kStateBytes && state.is_contiguous(),
         "RNG state of a tpu generator must be ", kStateBytes, " contiguous bytes, got ",
         state.numel());
-    const auto* bytes = static_cast<const char*>(state.data());
-    std::memcpy(&state_->seed, bytes, sizeof(uint64_t));
-    std::memcpy(&state_->offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
+    std::memcpy(state_->words, state.data(), kStateBytes);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     auto tensor = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte);
-    auto* bytes = static_cast<char*>(tensor.mutable_data_ptr());
-    std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
-    std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
+    std::memcpy(tensor.mutable_data_ptr(), state_->words, kStateBytes);
     return tensor.getIntrusivePtr();
   }
   // Generators that share a graph-safe state advance together.
@@ -359,10 +337,9 @@ struct TpuGenerator final : c10::GeneratorImpl {
 
  private:
   TpuGenerator* clone_impl() const override {
-    auto state = c10::make_intrusive<Philox>();
-    state->seed = state_->seed;
-    state->offset = state_->offset;
-    return new TpuGenerator(device().index(), std::move(state));
+    auto* copy = new TpuGenerator(device().index());
+    std::memcpy(copy->state_->words, state_->words, kStateBytes);
+    return copy;
   }
 
   c10::intrusive_ptr<Philox> state_;
@@ -371,8 +348,8 @@ struct TpuGenerator final : c10::GeneratorImpl {
 const at::Generator& default_generator(DeviceIndex index) {
   static auto* generators = [] {
     auto* made = new std::vector<at::Generator>();
-    for (int32_t i = 0; i < std::max(tpu_device_count(), 1); i++) {
-      made->push_back(at::make_generator<TpuGenerator>(static_cast<DeviceIndex>(i)));
+    for (DeviceIndex i = 0; i < std::max(tpu_device_count(), 1); i++) {
+      made->push_back(at::make_generator<TpuGenerator>(i));
       made->back().seed();
     }
     return made;
@@ -382,21 +359,17 @@ const at::Generator& default_generator(DeviceIndex index) {
   return (*generators)[wanted];
 }
 
-// ---- hooks
-
 struct TpuHooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return tpu_device_count() > 0; }
   bool hasPrimaryContext(DeviceIndex index) const override {
     return index >= 0 && index < tpu_device_count() && tpu_is_open();
   }
-  DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(tpu_device_count()); }
+  DeviceIndex deviceCount() const override { return tpu_device_count(); }
   DeviceIndex getCurrentDevice() const override { return current_device; }
   void setCurrentDevice(DeviceIndex index) const override { switch_device(index); }
   DeviceIndex exchangeDevice(DeviceIndex index) const override { return switch_device(index); }
-  DeviceIndex maybeExchangeDevice(DeviceIndex index) const override {
-    return switch_device(index);
-  }
+  DeviceIndex maybeExchangeDevice(DeviceIndex index) const override { return switch_device(index); }
   Device getDeviceFromPtr(void*) const override { return Device(kTpu, current_device); }
   bool isPinnedPtr(const void* address) const override { return pinned_allocator().owns(address); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
@@ -414,6 +387,23 @@ struct TpuHooks final : at::PrivateUse1HooksInterface {
 };
 
 }  // namespace
+
+extern "C" int32_t tpu_current_device() { return current_device; }
+
+// The default generator's state as (seed, offset). The caller has checked the index.
+extern "C" void tpu_generator_state(int32_t index, uint64_t state[2]) {
+  auto* impl = default_generator(index).unsafeGetGeneratorImpl();
+  std::lock_guard<std::mutex> lock(impl->mutex_);
+  state[0] = impl->current_seed();
+  state[1] = impl->get_offset();
+}
+
+extern "C" void tpu_generator_set_state(int32_t index, const uint64_t state[2]) {
+  auto* impl = default_generator(index).unsafeGetGeneratorImpl();
+  std::lock_guard<std::mutex> lock(impl->mutex_);
+  impl->set_current_seed(state[0]);
+  impl->set_offset(state[1]);
+}
 
 // Advances the generator (the default one for null) by `n` and gives the state before that.
 extern "C" void tpu_generator_reserve(
