@@ -2,7 +2,7 @@
 
 use crate::{Module, Tier};
 use std::fmt;
-use tpu_pjrt::{Client, CompileOptions};
+use tpu_pjrt::{Client, CompileOptions, OptionValue};
 
 /// 256 bits over a canonical text. `Display` gives the first 10 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,18 +31,36 @@ impl fmt::Display for Key {
     }
 }
 
-/// Everything that a compiled form depends on apart from the maker: options, types and module.
-pub(crate) fn canonical(module: &Module, tier: Tier, options: &CompileOptions) -> String {
-    let options: String = options
-        .encode(&[])
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let types = module.types();
-    format!(
-        "tier {tier}\noptions {options}\ntypes {types}\n\n{}",
-        module.text
-    )
+/// How programs of one tier are compiled, with the part of their canonical text that says so.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) options: CompileOptions,
+    text: String,
+}
+
+impl Form {
+    pub(crate) fn new(tier: Tier, overrides: &[(String, OptionValue)]) -> Form {
+        let options = CompileOptions {
+            quick: tier == Tier::Quick,
+            overrides: overrides.to_vec(),
+            ..CompileOptions::default()
+        };
+        let encoded = options
+            .encode(&[])
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let encoded: String = encoded;
+        Form {
+            options,
+            text: format!("tier {tier}\noptions {encoded}\n"),
+        }
+    }
+
+    /// Everything that the compiled form of `module` depends on, apart from the maker.
+    pub(crate) fn canonical(&self, module: &Module) -> String {
+        format!("{}types {}\n\n{}", self.text, module.types(), module.text)
+    }
 }
 
 /// Who made a compiled form: a hash over format, plugin, platform, devices and processor.
@@ -69,11 +87,10 @@ impl Salt {
     }
 }
 
-/// What the CPU compiler's code depends on: instruction set, model (it tunes for it), and how many
-/// threads it may split the work into.
+/// What the CPU compiler's code depends on: instruction set, model (it tunes for it), and the
+/// number of cores, which it writes into the code as the number of parts to split loops into.
 fn processor() -> String {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut text = format!("processor {} threads {threads}\n", std::env::consts::ARCH);
+    let mut text = format!("processor {} cores {}\n", std::env::consts::ARCH, cores());
     let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else {
         return text;
     };
@@ -95,4 +112,79 @@ fn processor() -> String {
         }
     }
     text
+}
+
+/// The cores that this process may run on, as XLA counts them: without regard to quotas.
+fn cores() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed:"));
+    match mask.map(|mask| mask.chars().filter_map(|digit| digit.to_digit(16))) {
+        Some(digits) => digits.map(|digit| digit.count_ones() as usize).sum(),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tpu_pjrt::{ElementType, Shape};
+
+    fn module() -> Module {
+        let shape = Shape::new(ElementType::F32, &[2]);
+        Module {
+            text: "module {}".into(),
+            inputs: vec![shape.clone()],
+            outputs: vec![shape],
+        }
+    }
+
+    #[test]
+    fn all_that_counts_is_in_the_key() {
+        let key = |form: &Form, module: &Module| Key::of(&form.canonical(module));
+        let (form, plain) = (
+            Form::new(Tier::Full, &[]),
+            key(&Form::new(Tier::Full, &[]), &module()),
+        );
+        assert_eq!(key(&form, &module()), plain);
+        let mut others = vec![key(&Form::new(Tier::Quick, &[]), &module())];
+        let flag = ("xla_flag".to_owned(), OptionValue::Int(1));
+        others.push(key(
+            &Form::new(Tier::Full, std::slice::from_ref(&flag)),
+            &module(),
+        ));
+        let mut changed = module();
+        changed.text.push(' ');
+        others.push(key(&form, &changed));
+        let mut changed = module();
+        changed.inputs[0].ty = ElementType::S32;
+        others.push(key(&form, &changed));
+        let mut changed = module();
+        changed.outputs.clear();
+        others.push(key(&form, &changed));
+        others.push(plain.salted(&Salt([0; 32])));
+        others.push(plain.salted(&Salt([1; 32])));
+        others.push(plain);
+        let count = others.len();
+        others.sort_unstable();
+        others.dedup();
+        assert_eq!(others.len(), count);
+    }
+
+    #[test]
+    fn a_key_is_shown_by_its_first_digits() {
+        let key = Key::of("text");
+        assert_eq!(key.to_string(), key.hex()[..10]);
+        assert_eq!(key.hex(), blake3::hash(b"text").to_hex().as_str());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_processor_is_told_apart() {
+        let text = processor();
+        assert!(text.starts_with(&format!("processor {} cores ", std::env::consts::ARCH)));
+        assert!(cores() >= 1);
+        assert!(text.lines().count() > 1, "{text}");
+    }
 }

@@ -19,6 +19,7 @@
 mod compile;
 mod entry;
 mod error;
+mod explain;
 mod key;
 mod lock;
 mod module;
@@ -29,6 +30,7 @@ mod store;
 mod task;
 
 pub use error::{Error, Result};
+pub use explain::Reason;
 pub use key::Key;
 pub use module::{Module, Tier};
 pub use program::{Origin, Program};

@@ -1,6 +1,6 @@
 //! A program that can be launched.
 
-use crate::{Key, Module, Result, Tier};
+use crate::{Key, Module, Reason, Result, Tier};
 use std::sync::Arc;
 use std::time::Duration;
 use tpu_obs::counters::{self, Miss};
@@ -22,6 +22,7 @@ pub struct Program {
     pub(crate) key: Key,
     pub(crate) tier: Tier,
     pub(crate) origin: Origin,
+    pub(crate) reason: Reason,
     pub(crate) time: Duration,
     pub(crate) module: Arc<Module>,
     pub(crate) executable: Executable,
@@ -61,6 +62,11 @@ impl Program {
     /// Whether it was compiled here, and why.
     pub fn origin(&self) -> Origin {
         self.origin
+    }
+
+    /// What is new about it, as far as this process knows.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 
     /// How long the compile or the load took.

@@ -1,7 +1,8 @@
 //! All programs of a client: found in memory, on their way, on disk, or compiled.
 
 use crate::compile::Pool;
-use crate::key::{Salt, canonical};
+use crate::explain::History;
+use crate::key::{Form, Salt};
 use crate::store::Store;
 use crate::task::{Millis, Task};
 use crate::{Error, Key, Module, Program, Result, Tier, plugin};
@@ -14,10 +15,10 @@ use std::time::{Duration, Instant};
 use tpu_obs::counters;
 use tpu_obs::settings::{self, CacheMode};
 use tpu_obs::show::{self, Topic};
-use tpu_pjrt::{Client, Code, CompileOptions, OptionValue};
+use tpu_pjrt::{Client, Code, OptionValue};
 
 /// How often a waiting caller is asked whether it was interrupted.
-const PATIENCE: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
 /// How programs are found and made.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +76,10 @@ pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) options: Options,
     store: OnceLock<Option<Store>>,
+    quick: Form,
+    full: Form,
     slots: Mutex<FxHashMap<Key, Slot>>,
+    pub(crate) history: History,
     next_id: AtomicU64,
 }
 
@@ -92,14 +96,18 @@ pub(crate) struct Coming {
 }
 
 impl Programs {
-    /// No programs yet. The disk is not touched before the first one is asked for.
+    /// No programs yet. The disk is opened in the background, where there is to be one: after an
+    /// update of the plugin that takes a while.
     pub fn new(client: Arc<Client>, options: Options) -> Programs {
         let pool = Pool::new(options.compile_threads);
         let shared = Shared {
+            quick: Form::new(Tier::Quick, &options.xla_options),
+            full: Form::new(Tier::Full, &options.xla_options),
             client,
             options,
             store: OnceLock::new(),
             slots: Mutex::default(),
+            history: History::default(),
             next_id: AtomicU64::new(1),
         };
         Programs {
@@ -126,8 +134,7 @@ impl Programs {
         if tpu_pjrt::is_forked() {
             return Err(forked());
         }
-        let options = self.shared.compile_options(tier);
-        let canonical = canonical(module, tier, &options);
+        let canonical = self.shared.form(tier).canonical(module);
         let key = Key::of(&canonical);
         let coming = match self.shared.claim(key) {
             Claim::Found(program) => return Ok(program),
@@ -139,7 +146,6 @@ impl Programs {
                     shared,
                     key,
                     tier,
-                    options,
                     canonical,
                     module,
                 };
@@ -231,11 +237,10 @@ impl Shared {
         coming.done.notify_all();
     }
 
-    fn compile_options(&self, tier: Tier) -> CompileOptions {
-        CompileOptions {
-            quick: tier == Tier::Quick,
-            overrides: self.options.xla_options.clone(),
-            ..CompileOptions::default()
+    pub(crate) fn form(&self, tier: Tier) -> &Form {
+        match tier {
+            Tier::Quick => &self.quick,
+            Tier::Full => &self.full,
         }
     }
 
@@ -286,7 +291,7 @@ impl Coming {
             if let Some(outcome) = &*outcome {
                 return Some(outcome.clone());
             }
-            if self.done.wait_for(&mut outcome, PATIENCE).timed_out() {
+            if self.done.wait_for(&mut outcome, POLL).timed_out() {
                 // Not under the lock: the caller may run anything here, signal handlers of
                 // Python for one.
                 drop(outcome);

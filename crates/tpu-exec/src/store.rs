@@ -118,7 +118,7 @@ impl Store {
     }
 
     /// Waits until this process alone may compile `key`. `None` where that cannot be had: in a
-    /// store that is only read, on trouble with the disk, or after two minutes.
+    /// store that is only read, where there are no locks, or after two minutes.
     pub(crate) fn lock(&self, key: Key) -> Option<Lock> {
         if !self.writable {
             return None;
@@ -129,10 +129,9 @@ impl Store {
             match self.try_lock(&path) {
                 Ok(Some(lock)) => return Some(lock),
                 Ok(None) => std::thread::sleep(pause),
-                Err(error) => {
-                    self.warn("lock", &error);
-                    return None;
-                }
+                // Trouble that also hinders writing is told there; without locks, programs may be
+                // compiled more than once, no more.
+                Err(_) => return None,
             }
             pause = (pause * 2).min(Duration::from_millis(50));
         }
@@ -155,7 +154,7 @@ impl Store {
 
     fn read_and_touch(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
-        let mut bytes = Vec::with_capacity(file.metadata()?.len() as usize);
+        let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         if self.writable {
             // The time of last use decides what is evicted; not being able to set it is no loss.
@@ -171,13 +170,8 @@ impl Store {
             allowance.bytes -= size;
             return;
         }
-        let used = match sweep(&self.dir, self.limit) {
-            Ok(used) => used,
-            Err(error) => {
-                self.warn("tidy", &error);
-                self.limit
-            }
-        };
+        // Where that fails, it is tried again after the next write.
+        let used = sweep(&self.dir, self.limit).unwrap_or(self.limit);
         // Only half of what is free: other processes write too.
         let bytes = self.limit.saturating_sub(used) / 2;
         *allowance = Allowance {

@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tpu_obs::counters::{self, Miss};
 use tpu_obs::show::{self, Topic};
-use tpu_pjrt::{CompileOptions, Executable};
+use tpu_pjrt::Executable;
 
 /// One program to be found on disk or compiled.
 pub(crate) struct Task {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: Key,
     pub(crate) tier: Tier,
-    pub(crate) options: CompileOptions,
     pub(crate) canonical: String,
     pub(crate) module: Arc<Module>,
 }
@@ -72,11 +71,11 @@ impl Task {
     fn compile(&self, cause: Miss) -> Result<Arc<Program>> {
         counters::miss(cause);
         let start = Instant::now();
-        let signature = self.module.signature();
+        let (signature, form) = (self.module.signature(), self.shared.form(self.tier));
         let executable = self
             .shared
             .client
-            .compile(&self.module.text, &signature, &self.options)
+            .compile(&self.module.text, &signature, &form.options)
             .map_err(|source| Error::Compile {
                 key: self.key,
                 source,
@@ -86,8 +85,10 @@ impl Task {
     }
 
     fn finish(&self, executable: Executable, origin: Origin, time: Duration) -> Arc<Program> {
+        let id = self.shared.next_id();
         let program = Program {
-            id: self.shared.next_id(),
+            id,
+            reason: self.shared.history.explain(id, &self.module),
             key: self.key,
             tier: self.tier,
             origin,
@@ -139,18 +140,20 @@ impl fmt::Display for Millis {
 fn announce(program: &Program) {
     let (id, key, tier, time) = (program.id, program.key, program.tier, Millis(program.time));
     let (verb, cause) = match program.origin {
-        Origin::Loaded => ("load", "found on disk"),
+        Origin::Loaded => ("load", "from disk"),
         Origin::Compiled(Miss::Cold) => ("compile", "cold"),
         Origin::Compiled(Miss::Corrupt) => ("compile", "entry corrupt"),
         Origin::Compiled(Miss::Foreign) => ("compile", "entry foreign"),
         Origin::Compiled(Miss::Truncated) => ("compile", "entry truncated"),
         Origin::Compiled(Miss::Io) => ("compile", "disk unreadable"),
     };
-    let types = program.module.types();
-    show::line(
-        Topic::Cache,
-        format_args!("program {id} {key} {tier}: {verb} {time}, {cause}: {types}"),
-    );
+    if show::wants(Topic::Cache) {
+        let (types, reason) = (program.module.types(), &program.reason);
+        show::line(
+            Topic::Cache,
+            format_args!("program {id} {key} {tier} {types}: {verb} {time} ({cause}; {reason})"),
+        );
+    }
     show::line(Topic::Time, format_args!("program {id} {verb} {time}"));
     show::line(
         Topic::Hlo,

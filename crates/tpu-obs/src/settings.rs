@@ -193,7 +193,8 @@ pub static CACHE_DIR: Setting = Setting::new(
     Kind::Path,
     "",
     "Where compiled programs are kept. Processes may share it; so may machines, each finding only \
-     programs made by the same plugin for the same kind of processor.",
+     programs made by the same plugin for the same kind of processor. They are machine code: share \
+     it only with those whose code you would run.",
 )
 .at_start()
 .default_is("`torch_tpu` in the user's cache directory");
