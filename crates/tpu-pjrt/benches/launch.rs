@@ -23,6 +23,9 @@ use tpu_pjrt::{
 /// What `ffi.rs` expects of the crate that includes it.
 mod call {
     /// See `src/call.rs`.
+    ///
+    /// # Safety
+    /// As there.
     pub(crate) unsafe trait Args {
         const SLOT: usize;
         #[expect(dead_code, reason = "only for messages")]

@@ -250,7 +250,9 @@ impl Client {
         Handle::new(args.executable, "executable")
     }
 
-    fn unknown_flags(&self) -> Vec<&'static str> {
+    /// The compiler flags of this crate that the plugin turned out not to know, and that later
+    /// compilations therefore leave out.
+    pub fn unknown_flags(&self) -> Vec<&'static str> {
         self.unknown_flags
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

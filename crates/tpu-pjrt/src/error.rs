@@ -131,3 +131,25 @@ impl Code {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back_to_their_code() {
+        for code in Code::FROM_PLUGINS {
+            assert_eq!(Code::from_number(code.number()), code);
+        }
+        assert_eq!(Code::from_number(8), Code::ResourceExhausted);
+        assert_eq!(Code::from_number(999), Code::Unknown);
+        assert_eq!(Code::Forked.number(), Code::Internal.number());
+    }
+
+    #[test]
+    fn running_out_of_memory_is_recognised() {
+        assert!(Error::new(Code::ResourceExhausted, "x").is_oom());
+        assert!(Error::new(Code::Internal, "Out of memory allocating 5 bytes").is_oom());
+        assert!(!Error::new(Code::Internal, "x").is_oom());
+    }
+}

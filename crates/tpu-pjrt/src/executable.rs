@@ -193,7 +193,7 @@ impl Executable {
         let raw = self.launch(args, device)?;
         if self.aliases {
             // Donated memory is the results' now: free it first, or the peak counts it twice.
-            args.clear();
+            args.retain(|arg| matches!(arg, Arg::Keep(_)));
         }
         let mut outputs = Outputs::new();
         for (output, raw) in self.outputs.iter().zip(raw) {

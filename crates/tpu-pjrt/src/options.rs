@@ -235,3 +235,101 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     }
     out.push(value as u8);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(haystack: &[u8], needle: &[u8]) -> bool {
+        haystack
+            .windows(needle.len())
+            .any(|window| window == needle)
+    }
+
+    #[test]
+    fn encodes_the_proto() {
+        let flag = ("xla_abc".to_owned(), OptionValue::Int(-2));
+        let options = CompileOptions {
+            overrides: vec![flag],
+            ..CompileOptions::default()
+        };
+        let minus = |last: u8| [last, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        let mut expected = vec![0x1a, 15, 0x08]; // 3: executable_build_options, of 15 bytes
+        expected.extend(minus(0xff)); // 1: device_ordinal = -1
+        expected.extend([0x20, 1, 0x28, 1]); // 4: num_replicas = 1, 5: num_partitions = 1
+        expected.extend([0x20, 1]); // 4: compile_portable_executable
+        expected.extend([0x3a, 22, 0x0a, 7]); // 7: a map entry of 22 bytes, its key of 7
+        expected.extend(b"xla_abc");
+        expected.extend([0x12, 11, 0x18]); // 2: the value, 3: an int
+        expected.extend(minus(0xfe));
+        assert_eq!(options.encode(&["xla_allow_excess_precision"]), expected);
+    }
+
+    #[test]
+    fn encodes_every_kind_of_value() {
+        let encode = |value| {
+            let mut out = Vec::new();
+            put_override(&mut out, "f", &value);
+            out
+        };
+        let entry = |value: &[u8]| {
+            let len = value.len() as u8;
+            [&[0x3a, len + 5, 0x0a, 1, b'f', 0x12, len], value].concat()
+        };
+        assert_eq!(encode("ab".into()), entry(&[0x0a, 2, b'a', b'b']));
+        assert_eq!(encode(true.into()), entry(&[0x10, 1]));
+        assert_eq!(encode(300.into()), entry(&[0x18, 0xac, 2]));
+        assert_eq!(
+            encode(OptionValue::Float(1.0)),
+            entry(&[0x21, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f])
+        );
+        assert_eq!(
+            encode(OptionValue::Ints(vec![1, 2])),
+            entry(&[0x0a, 3, b'1', b',', b'2'])
+        );
+    }
+
+    #[test]
+    fn tiers_differ_and_overrides_win() {
+        let (quick, full) = (CompileOptions::quick(), CompileOptions::default());
+        assert!(find(&quick.encode(&[]), b"fusion-wrapper"));
+        assert!(!find(&full.encode(&[]), b"fusion-wrapper"));
+        let flag = (
+            "xla_disable_hlo_passes".to_owned(),
+            OptionValue::from("dce"),
+        );
+        let options = CompileOptions {
+            overrides: vec![flag],
+            ..quick.clone()
+        };
+        assert!(!find(&options.encode(&[]), b"fusion-wrapper"));
+        assert_eq!(quick.encode(&[]), quick.encode(&[]));
+        for options in [quick, full] {
+            assert!(find(
+                &options.encode(&[]),
+                b"xla_allow_excess_precision\x12\x02\x10\x00"
+            ));
+        }
+    }
+
+    #[test]
+    fn only_unknown_flags_of_ours_are_dropped() {
+        let options = CompileOptions::quick();
+        let unknown = |name: &str| format!("No such compile option: '{name}'");
+        let refused = options.refused_flag(&unknown("xla_backend_optimization_level"));
+        assert_eq!(refused, Some("xla_backend_optimization_level"));
+        assert!(!find(
+            &options.encode(&refused.map_or(vec![], |name| vec![name])),
+            b"_level"
+        ));
+        assert_eq!(options.refused_flag(&unknown("xla_other")), None);
+        assert_eq!(
+            options.refused_flag("xla_backend_optimization_level is not an int32"),
+            None
+        );
+        assert_eq!(
+            CompileOptions::default().refused_flag(&unknown("xla_backend")),
+            None
+        );
+    }
+}

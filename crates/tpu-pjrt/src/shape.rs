@@ -191,3 +191,42 @@ impl fmt::Display for Shape {
         write!(out, "]")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_checked() {
+        let bytes = |dims: &[i64]| Shape::new(ElementType::F64, dims).checked_bytes();
+        assert_eq!(bytes(&[]), Some(8));
+        assert_eq!(bytes(&[2, 3]), Some(48));
+        assert_eq!(bytes(&[2, 0]), Some(0));
+        assert_eq!(bytes(&[-1]), None);
+        assert_eq!(bytes(&[i64::MAX, 4]), None);
+        assert_eq!(bytes(&[i64::MAX / 8]), Some(isize::MAX as usize - 7));
+        assert_eq!(bytes(&[i64::MAX / 8 + 1]), None);
+        assert_eq!(Shape::new(ElementType::S8, &[-1]).size_bytes(), usize::MAX);
+    }
+
+    #[test]
+    fn numbers_lead_back_to_their_type() {
+        for &ty in ElementType::ALL {
+            assert_eq!(ElementType::from_number(ty.number()), Some(ty));
+        }
+        for no_type in [0, ffi::PJRT_Buffer_Type_TOKEN, 1000] {
+            assert_eq!(ElementType::from_number(no_type), None);
+        }
+        assert_eq!(ElementType::from_ffi_number(16), Some(ElementType::Bf16));
+        assert_eq!(ElementType::from_number(13), Some(ElementType::Bf16));
+    }
+
+    #[test]
+    fn shapes_print() {
+        assert_eq!(
+            Shape::new(ElementType::Bf16, &[2, 3]).to_string(),
+            "bf16[2,3]"
+        );
+        assert_eq!(Shape::new(ElementType::Pred, &[]).to_string(), "i1[]");
+    }
+}

@@ -94,3 +94,35 @@ pub(crate) fn check_option(name: &str, value: &OptionValue) -> Result<()> {
     };
     Err(Error::new(Code::InvalidArgument, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_platform() {
+        for platform in [Platform::Cpu, Platform::Tpu] {
+            assert_eq!(Platform::parse(platform.name()), Ok(platform));
+        }
+        assert!(Platform::parse("gpu").is_err());
+    }
+
+    #[test]
+    fn the_preferred_plugin_is_found() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let roots = [first.path().to_owned(), second.path().to_owned()];
+        let error = Platform::Cpu.find_plugin(&roots).unwrap_err();
+        assert_eq!(error.code(), Code::Plugin);
+        assert!(error.message().contains(cpu::PACKAGES), "{error}");
+        let place = |root: &Path, file: &str| {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            file
+        };
+        let other = place(first.path(), cpu::FILES[1]);
+        assert_eq!(Platform::Cpu.find_plugin(&roots), Ok(other));
+        let preferred = place(second.path(), cpu::FILES[0]);
+        assert_eq!(Platform::Cpu.find_plugin(&roots), Ok(preferred));
+    }
+}
