@@ -1,19 +1,30 @@
 //! Reading at computed positions.
 use crate::{
-    Ignored, Op, Result, check,
+    Counts, Ignored, Op, Result, check,
     error::ensure,
-    op::op,
+    op::{Plain, op},
+    promote::broadcast_shapes,
     reduce::position_dtype,
 };
+use std::marker::PhantomData;
 use tpu_hlo::{Builder, DType, Dims, Direction, GatherDims, Value};
+
+pub(crate) mod pick;
+use pick::{Pick, count_true, mask_counts, true_positions, unravel};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("embedding",    embedding),
-    op!("gather",       gather),
-    op!("index_select", index_select),
+    op!("_unsafe_index.Tensor", index).counted(&Plain(mask_counts, PhantomData)),
+    op!("embedding",            embedding),
+    op!("gather",               gather),
+    op!("index.Tensor",         index).counted(&Plain(mask_counts, PhantomData)),
+    op!("index_select",         index_select),
+    op!("masked_select",        masked_select).counted(&Plain(masked_count, PhantomData)),
+    op!("nonzero",              nonzero).counted(&Plain(count_true, PhantomData)),
+    op!("nonzero_static",       nonzero_static),
+    op!("take",                 take),
 ];
 
 /// Whether a dtype can hold positions.
@@ -188,4 +199,93 @@ fn embedding(
     let size = b.dims(weight)[0];
     check::bounds(b, indices, (0, size), "IndexError: index out of range in self")?;
     take_slices(b, weight, 0, indices)
+}
+
+/// `self[indices]`
+fn index(b: &mut B, x: Value, indices: Vec<Option<Value>>, counts: Counts) -> Result<Value> {
+    if indices.iter().all(Option::is_none) {
+        return Ok(x);
+    }
+    Pick::new(b, x, &indices, &counts)?.read(b, x)
+}
+
+/// Elements at positions of the flattened tensor.
+fn take(b: &mut B, x: Value, index: Value) -> Result<Value> {
+    ensure!(
+        b.dtype(index) == DType::I64,
+        Index,
+        "take(): Expected a long tensor for index, but got {}",
+        b.dtype(index).torch()
+    );
+    let size = b.ty(x).numel();
+    let many = b.ty(index).numel() > 0;
+    ensure!(size > 0 || !many, Index, "take(): tried to take from an empty tensor");
+    let flat = b.reshape(x, &[size])?;
+    check::bounds(b, index, (-size, size), out_of_range(size))?;
+    let index = wrap(b, index, size)?;
+    take_slices(b, flat, 0, index)
+}
+
+/// The message of `take` and `put`.
+pub(crate) fn out_of_range(size: i64) -> String {
+    format!(
+        "IndexError: out of range: tried to access index {{}} on a tensor of {size} elements."
+    )
+}
+
+/// One row of coordinates for each element that differs from zero.
+fn nonzero(b: &mut B, x: Value, count: i64) -> Result<Value> {
+    let dims = b.dims(x);
+    if count == 0 || dims.is_empty() {
+        return Ok(b.full(0, DType::I64, &[count, dims.len() as i64]));
+    }
+    let flat = true_positions(b, x, count)?;
+    let mut columns = unravel(b, flat, &dims)?;
+    for column in &mut columns {
+        *column = b.convert(*column, DType::I64);
+        *column = b.reshape(*column, &[count, 1])?;
+    }
+    Ok(b.concatenate(&columns, 1)?)
+}
+
+/// [`nonzero`] of a given length: cut, or filled up with `fill`.
+fn nonzero_static(b: &mut B, x: Value, size: i64, fill: i64) -> Result<Value> {
+    ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    let rows = nonzero(b, x, size)?;
+    if b.ty(rows).numel() == 0 {
+        return Ok(rows);
+    }
+    let dims = b.dims(rows);
+    let count = count_true(b, x)?;
+    let count = b.broadcast(count, &dims)?;
+    let nth = b.iota(DType::I64, &dims, 0);
+    let found = b.compare(nth, Direction::LT, count)?;
+    let fill = b.full_like(rows, fill);
+    Ok(b.select(found, rows, fill)?)
+}
+
+/// `mask` and `self`, broadcast together.
+fn masked(b: &mut B, x: Value, mask: Value) -> Result<(Value, Value)> {
+    ensure!(
+        pick::is_mask(b, mask),
+        "masked_select: expected BoolTensor for mask"
+    );
+    let dims = broadcast_shapes(&[&b.dims(x), &b.dims(mask)])?;
+    Ok((b.broadcast(x, &dims)?, b.broadcast(mask, &dims)?))
+}
+
+fn masked_count(b: &mut B, x: Value, mask: Value) -> Result<Value> {
+    let (_, mask) = masked(b, x, mask)?;
+    count_true(b, mask)
+}
+
+/// The elements where `mask` holds.
+fn masked_select(b: &mut B, x: Value, mask: Value, count: i64) -> Result<Value> {
+    let (x, mask) = masked(b, x, mask)?;
+    if count == 0 {
+        return Ok(b.full(0, b.dtype(x), &[0]));
+    }
+    let flat = b.reshape(x, &[b.ty(x).numel()])?;
+    let positions = true_positions(b, mask, count)?;
+    take_slices(b, flat, 0, positions)
 }

@@ -34,6 +34,7 @@ mod shape;
 mod softmax;
 mod sort;
 mod spectral;
+mod statistics;
 mod upsample;
 
 pub use error::{Class, Error, Result};
@@ -67,6 +68,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),
     ("spectral", spectral::OPS),
+    ("statistics", statistics::OPS),
     ("upsample", upsample::OPS),
 ];
 

@@ -160,8 +160,7 @@ impl Op {
 
     /// A row whose result sizes depend on the data, as `nonzero`: `count` has the row's leading
     /// parameters and gives `I64` scalars; the launcher reads them and calls the row with them as
-    /// trailing `int` arguments. A count of no scalars needs no launch. Rows bear counts larger
-    /// than the truth: the surplus results come last and mean nothing.
+    /// trailing `int` arguments. A count of no scalars needs no launch.
     pub const fn counted(self, count: &'static dyn Lower) -> Self {
         Self {
             count: Some(count),

@@ -281,6 +281,11 @@ fn position(b: &mut B, x: Value, axis: i64, end: &Extreme) -> Result<(Value, Val
     Ok((y[0], index))
 }
 
+/// The first position of the largest along `axis`, in the narrowest dtype.
+pub(crate) fn first_largest(b: &mut B, x: Value, axis: i64) -> Result<Value> {
+    Ok(position(b, x, axis, &MAX)?.1)
+}
+
 /// Whether `(value, index)` pair `x` comes before pair `y`; a total order, so that the result does
 /// not depend on how XLA splits the reduction.
 fn wins(

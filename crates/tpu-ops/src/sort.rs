@@ -40,6 +40,19 @@ pub(crate) fn sorted(b: &mut B, x: Value, axis: i64, descending: bool) -> Result
     Ok((y[0], y[1]))
 }
 
+/// Where the sorted elements begin to differ from the one before; NaN differs from NaN.
+pub(crate) fn run_starts(b: &mut B, y: Value, axis: i64) -> Result<Value> {
+    let dims = b.dims(y);
+    let n = dims[axis as usize];
+    let mut one = dims.clone();
+    one[axis as usize] = n.min(1);
+    let first = b.full(true, DType::Bool, &one);
+    let (left, right) =
+        (b.slice_dim(y, axis, 0, (n - 1).max(0))?, b.slice_dim(y, axis, n.min(1), n)?);
+    let differs = b.compare(left, Direction::NE, right)?;
+    Ok(b.concatenate(&[first, differs], axis)?)
+}
+
 fn real(b: &B, x: Value, op: &str) -> Result<()> {
     let dtype = b.dtype(x);
     ensure!(!dtype.is_complex(), "{op}(): complex dtypes are not supported");
