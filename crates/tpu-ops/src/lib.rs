@@ -15,6 +15,7 @@ mod attention;
 mod binary;
 mod compare;
 mod conv;
+mod copy;
 mod factory;
 mod foreach;
 mod index;
@@ -49,6 +50,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("binary", binary::OPS),
     ("compare", compare::OPS),
     ("conv", conv::OPS),
+    ("copy", copy::OPS),
     ("factory", factory::OPS),
     ("foreach", foreach::OPS),
     ("index", index::OPS),

@@ -1,0 +1,319 @@
+//! Calls: from a key to a launch.
+use crate::{
+    Arg, Cell, Error, Result,
+    gather::Gathered,
+    lower::{Entry, Lowered, lower, lower_count},
+    runtime::{self, Runtime},
+};
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
+use tpu_exec::{Module, Tier};
+use tpu_hlo::{DType, Number, Settings, Slot, Type};
+use tpu_obs::{
+    settings,
+    show::{self, Topic},
+};
+use tpu_ops::{Op, Param, schema::Plan};
+use tpu_pjrt::{Arg as LaunchArg, Args, Buffer, Outputs, Shape};
+
+use crate::element_type;
+
+/// A registered overload.
+#[derive(Debug)]
+pub struct Kernel {
+    /// How the overload is served.
+    pub plan: Plan,
+    pub(crate) id: u32,
+    pub(crate) params: Vec<Param>,
+}
+
+impl Kernel {
+    /// A kernel for `plan`.
+    pub fn new(plan: Plan) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let params = plan.op.params();
+        Self { plan, id: NEXT.fetch_add(1, Relaxed), params }
+    }
+
+    /// A kernel that calls a row as its functional overload.
+    pub fn functional(op: &'static Op) -> Self {
+        let args = (0..op.params().len()).collect();
+        let plan =
+            Plan { op, args, fresh: 1, mutated: Vec::new(), out: false, dtype_of_out: false };
+        Self::new(plan)
+    }
+}
+
+/// What a call's numbers depend on besides its arguments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// Settings of the lowering.
+    pub settings: Settings,
+}
+
+impl Context {
+    pub(crate) fn bytes(&self) -> [u8; 4] {
+        let Settings { precision, default_dtype, deterministic, tpu } = self.settings;
+        [precision as u8, default_dtype as u8, u8::from(deterministic), u8::from(tpu)]
+    }
+}
+
+/// The generator of a call.
+pub trait Random {
+    /// Sets `blocks` of 128 random bits aside: the seed, and the blocks given out before.
+    fn reserve(&self, blocks: u64) -> (u64, u64);
+    /// Whether the user wants to stop waiting (Ctrl-C).
+    fn interrupted(&self) -> bool;
+}
+
+/// A call of a kernel.
+pub struct Call<'a> {
+    /// The overload.
+    pub kernel: &'a Kernel,
+    /// Its arguments, in the order of its schema.
+    pub args: &'a [Arg<'a>],
+    /// What else decides its numbers.
+    pub context: Context,
+    /// Its generator.
+    pub random: &'a dyn Random,
+}
+
+/// What came of a call.
+pub enum Outcome {
+    /// It ran: [`Entry::fresh`] describes the new tensors, whose storages these are.
+    Done(Arc<Entry>, SmallVec<[Option<Cell>; 2]>),
+    /// `out=` tensors have to be resized first ([`Entry::resize`]).
+    Resize(Arc<Entry>),
+}
+
+type Signatures = RwLock<FxHashMap<Box<[u8]>, Arc<Entry>>>;
+static SIGNATURES: std::sync::LazyLock<Signatures> = std::sync::LazyLock::new(Signatures::default);
+
+impl Call<'_> {
+    /// Runs the call.
+    ///
+    /// # Errors
+    /// What the operator refuses in PyTorch's words, or what compiling or running meets.
+    pub fn run(&self) -> Result<Outcome> {
+        let runtime = runtime::get()?;
+        let mut gathered = Gathered::new(self.kernel, self.args, &self.context);
+        self.kernel.plan.op.check(&gathered.own)?;
+        if self.kernel.plan.op.count().is_some() {
+            let counts = self.count(runtime, &mut gathered)?;
+            gathered.counts(&counts);
+            let entry = self.entry(runtime, &gathered, |c| lower(c.kernel, c.args, &c.context, &counts));
+            return self.finish(runtime, &gathered, entry?);
+        }
+        let entry = self.entry(runtime, &gathered, |c| lower(c.kernel, c.args, &c.context, &[]))?;
+        self.finish(runtime, &gathered, entry)
+    }
+
+    fn finish(
+        &self,
+        runtime: &Runtime,
+        gathered: &Gathered<'_>,
+        entry: Arc<Entry>,
+    ) -> Result<Outcome> {
+        if !entry.resize.is_empty() {
+            return Ok(Outcome::Resize(entry));
+        }
+        let cells = self.launch(runtime, gathered, &entry)?;
+        Ok(Outcome::Done(entry, cells))
+    }
+
+    /// Runs the count of a row whose result sizes depend on the data, and reads it.
+    fn count(&self, runtime: &Runtime, gathered: &mut Gathered<'_>) -> Result<Vec<i64>> {
+        gathered.key.push(u8::MAX);
+        let entry =
+            self.entry(runtime, gathered, |c| lower_count(c.kernel, c.args, &c.context))?;
+        let cells = self.launch(runtime, gathered, &entry)?;
+        let mut counts = Vec::with_capacity(cells.len());
+        for cell in cells.iter().flatten() {
+            let mut bytes = [0; 8];
+            cell.get_or_zeros(DType::I64)?.to_host(&mut bytes)?;
+            counts.push(i64::from_le_bytes(bytes));
+        }
+        Ok(counts)
+    }
+
+    fn entry(
+        &self,
+        runtime: &Runtime,
+        gathered: &Gathered<'_>,
+        lower: impl FnOnce(&Self) -> Result<Lowered>,
+    ) -> Result<Arc<Entry>> {
+        if let Some(entry) = SIGNATURES.read().get(&gathered.key[..]) {
+            return Ok(Arc::clone(entry));
+        }
+        let lowered = lower(self)?;
+        let entry = Arc::new(self.compile(runtime, lowered)?);
+        let key = gathered.key.as_slice().into();
+        SIGNATURES.write().insert(key, Arc::clone(&entry));
+        Ok(entry)
+    }
+
+    fn compile(&self, runtime: &Runtime, lowered: Lowered) -> Result<Entry> {
+        let Lowered { module, mut entry } = lowered;
+        if module.outputs.is_empty() || !entry.resize.is_empty() {
+            return Ok(entry);
+        }
+        if show::wants(Topic::Hlo) {
+            show::line(Topic::Hlo, format_args!("{}\n{}", self.kernel.plan.op.name, module.text));
+        }
+        let shape = |ty: &Type| Shape::new(element_type(ty.dtype), &ty.dims);
+        let module = Module {
+            inputs: module.inputs.iter().map(|i| shape(&i.ty)).collect(),
+            outputs: module.outputs.iter().map(shape).collect(),
+            text: module.text,
+        };
+        let interrupted = || self.random.interrupted();
+        entry.program = Some(runtime.programs.get(&module, Tier::Quick, &interrupted)?);
+        Ok(entry)
+    }
+
+    fn launch(
+        &self,
+        runtime: &Runtime,
+        gathered: &Gathered<'_>,
+        entry: &Entry,
+    ) -> Result<SmallVec<[Option<Cell>; 2]>> {
+        if show::wants(Topic::Ops) {
+            show::line(Topic::Ops, format_args!("{}", self.describe()));
+        }
+        let outputs = match &entry.program {
+            None => Outputs::new(),
+            Some(program) => {
+                let (mut args, taken) = self.bind(runtime, gathered, entry)?;
+                let result = program.launch(&mut args);
+                if result.is_err() {
+                    give_back(entry, gathered, args, &taken);
+                }
+                result?
+            }
+        };
+        self.settle(runtime, gathered, entry, outputs)
+    }
+
+    /// The program's arguments; the second result says which storages gave their buffer away.
+    fn bind(
+        &self,
+        runtime: &Runtime,
+        gathered: &Gathered<'_>,
+        entry: &Entry,
+    ) -> Result<(Args, SmallVec<[bool; 8]>)> {
+        let mut args = Args::new();
+        let mut taken = SmallVec::new();
+        let (seed, offset) = if entry.drawn > 0 { self.random.reserve(entry.drawn) } else { (0, 0) };
+        for ((slot, dtype), donate) in entry.slots.iter().zip(&entry.donates) {
+            let mut gave = false;
+            args.push(match *slot {
+                Slot::Buffer(i) => {
+                    let input = gathered.inputs[i as usize];
+                    match donate.then(|| input.cell.take()).flatten().map(Arc::try_unwrap) {
+                        Some(Ok(buffer)) => {
+                            gave = true;
+                            LaunchArg::Donate(buffer)
+                        }
+                        // Somebody else reads this buffer: it stays, and the program copies it.
+                        Some(Err(shared)) => {
+                            input.cell.set(Arc::clone(&shared));
+                            LaunchArg::Keep(shared)
+                        }
+                        None => LaunchArg::Keep(input.cell.get_or_zeros(input.dtype)?),
+                    }
+                }
+                Slot::SEED => random(runtime, seed)?,
+                Slot::OFFSET => random(runtime, offset)?,
+                Slot::Number(i) => {
+                    let number = gathered.numbers[i as usize];
+                    LaunchArg::Keep(runtime.numbers.buffer(runtime, number, *dtype)?)
+                }
+            });
+            taken.push(gave);
+        }
+        Ok((args, taken))
+    }
+
+    fn settle(
+        &self,
+        runtime: &Runtime,
+        gathered: &Gathered<'_>,
+        entry: &Entry,
+        outputs: Outputs,
+    ) -> Result<SmallVec<[Option<Cell>; 2]>> {
+        let mut outputs: SmallVec<[Option<Buffer>; 4]> = outputs.into_iter().map(Some).collect();
+        let mut take = |i: usize| outputs.get_mut(i).and_then(Option::take).map(Arc::new);
+        let mut cells = SmallVec::new();
+        for fresh in &entry.fresh {
+            cells.push(fresh.as_ref().map(|f| match f.output.and_then(&mut take) {
+                Some(buffer) => {
+                    runtime.started(&buffer);
+                    Cell::holding(buffer, f.nbytes)
+                }
+                None => Cell::undefined(f.nbytes),
+            }));
+        }
+        for (slot, output) in &entry.written {
+            if let Some(buffer) = take(*output) {
+                runtime.started(&buffer);
+                gathered.inputs[*slot as usize].cell.set(buffer);
+            }
+        }
+        let first = outputs.len() - entry.checks.len();
+        if settings::check_bounds() {
+            for (flag, message) in outputs.drain(first..).zip(&entry.checks) {
+                if let Some(flag) = flag {
+                    runtime.pending.watch(flag, message)?;
+                }
+            }
+        }
+        if settings::eager_mode() == settings::EagerMode::Debug {
+            runtime.synchronize()?;
+        }
+        Ok(cells)
+    }
+
+    fn describe(&self) -> String {
+        let list: Vec<String> = self
+            .args
+            .iter()
+            .filter_map(|a| match a {
+                Arg::Tensor(t) => Some(format!("{}{:?}", t.dtype.mlir(), t.sizes)),
+                Arg::Tensors(list) => Some(format!("{} tensors", list.len())),
+                Arg::Host { number, .. } | Arg::Number(number) => Some(format!("{number:?}")),
+                _ => None,
+            })
+            .collect();
+        format!("{}({})", self.kernel.plan.op.name, list.join(", "))
+    }
+}
+
+fn random(runtime: &Runtime, bits: u64) -> Result<LaunchArg> {
+    let shape = Shape::new(element_type(DType::U64), &[]);
+    let bytes = Number::Int(bits as i64).bytes(DType::U64);
+    Ok(LaunchArg::Keep(Arc::new(runtime.upload(&bytes, &shape)?)))
+}
+
+/// After a failed launch: storages get their buffers back, if those still live.
+fn give_back(entry: &Entry, gathered: &Gathered<'_>, args: Args, taken: &[bool]) {
+    for (((slot, _), arg), gave) in entry.slots.iter().zip(args).zip(taken) {
+        if let (Slot::Buffer(i), LaunchArg::Donate(buffer), true) = (*slot, arg, *gave) {
+            let cell = gathered.inputs[i as usize].cell;
+            match buffer.is_deleted() {
+                Ok(false) => cell.set(Arc::new(buffer)),
+                _ => cell.lose(),
+            }
+        }
+    }
+}
+
+impl From<tpu_hlo::Error> for Error {
+    fn from(e: tpu_hlo::Error) -> Self {
+        Self::Op(e.into())
+    }
+}

@@ -1,0 +1,26 @@
+//! Eager execution: PyTorch's mutable, strided storages over XLA's immutable buffers.
+//!
+//! A [`Cell`] is what a storage's data pointer points to. A [`Call`] of a [`Kernel`] finds the
+//! program of its signature, or lowers it once; reads through views, writes through views, casts
+//! into `out=` tensors and random state are all part of that one program.
+mod arg;
+mod call;
+mod cell;
+mod copy;
+mod dtype;
+mod error;
+mod gather;
+mod layout;
+mod lower;
+mod numbers;
+mod pending;
+pub mod runtime;
+pub mod view;
+
+pub use arg::{Arg, Tensor};
+pub use call::{Call, Context, Kernel, Outcome, Random};
+pub use cell::Cell;
+pub use copy::{Host, host, share, upload};
+pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};
+pub use error::{Error, Raise, Result};
+pub use lower::{Entry, Fresh};
