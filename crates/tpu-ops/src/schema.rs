@@ -158,7 +158,12 @@ fn split_top(text: &str) -> Vec<&str> {
 }
 
 /// Overloads that write arguments which their schema does not mark: the positions.
-const UNMARKED: &[(&str, &[usize])] = &[("native_batch_norm", &[3, 4])];
+const UNMARKED: &[(&str, &[usize])] = &[
+    ("batch_norm_gather_stats", &[3, 4]),
+    ("batch_norm_gather_stats_with_counts", &[3, 4]),
+    ("batch_norm_update_stats", &[1, 2]),
+    ("native_batch_norm", &[3, 4]),
+];
 
 /// Plans every overload that a row serves; the result is parallel to `schemas`.
 pub fn plan(schemas: &[Schema]) -> Vec<Option<Plan>> {
