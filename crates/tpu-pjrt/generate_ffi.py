@@ -24,6 +24,7 @@ Executable_Destroy Executable_NumOutputs Executable_Serialize
 Executable_OutputElementTypes Executable_OutputDimensions
 Executable_GetCompiledMemoryStats Executable_DeserializeAndLoad
 LoadedExecutable_Destroy LoadedExecutable_GetExecutable LoadedExecutable_Execute
+LoadedExecutable_AddressableDevices
 Buffer_Destroy Buffer_ToHostBuffer Buffer_IsDeleted Buffer_ReadyEvent Buffer_UnsafePointer
 """.split()
 # Structs that this crate passes by pointer, one at a time.
@@ -72,7 +73,9 @@ pub(crate) const TABLE_OFFSET: usize = {table};
 /// Declares `#[repr(C)]` types, checks their layout, and gives each an all-zero value; where there
 /// is a `struct_size` that value has it set.
 macro_rules! abi {{
-    ($($kind:ident $name:ident $size:literal {{ $($at:literal $field:ident: $type:ty,)* }})*) => {{$(
+    ($(
+        $kind:ident $name:ident $size:literal {{ $($at:literal $field:ident: $type:ty,)* }}
+    )*) => {{$(
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub(crate) $kind $name {{ $(pub(crate) $field: $type,)* }}

@@ -247,7 +247,11 @@ impl Raw {
     }
 
     fn compile(&self, text: &str) -> ffi::Ptr {
-        let options = CompileOptions::quick().encode(&[]);
+        let options = CompileOptions {
+            portable: false,
+            ..CompileOptions::quick()
+        };
+        let options = options.encode(&[]);
         let program = ffi::PJRT_Program {
             code: text.as_ptr().cast_mut().cast(),
             code_size: text.len(),
@@ -296,7 +300,6 @@ impl Raw {
             num_devices: 1,
             num_args: inputs.len(),
             output_lists: (&raw const outputs).cast_mut().cast(),
-            execute_device: self.device,
             ..ffi::PJRT_LoadedExecutable_Execute_Args::NEW
         };
         self.call(&mut args);

@@ -133,6 +133,11 @@ impl Client {
         signature: &Signature,
         options: &CompileOptions,
     ) -> Result<Executable> {
+        let portable = options.portable && !self.prefers_bound();
+        let options = CompileOptions {
+            portable,
+            ..options.clone()
+        };
         let raw = loop {
             let unknown = self.unknown_flags();
             match self.compile_raw(module, &options.encode(&unknown)) {
@@ -144,7 +149,7 @@ impl Client {
             }
         };
         // SAFETY: the executable is new, live, and ours.
-        unsafe { Executable::new(self, raw, signature) }
+        unsafe { Executable::new(self, raw, signature, true) }
     }
 
     /// Loads what [`Executable::serialize`] gave, in this or another process with the same plugin.
@@ -167,7 +172,7 @@ impl Client {
         unsafe { self.api.call(&mut args)? };
         let raw = Handle::new(args.loaded_executable, "executable")?;
         // SAFETY: the executable is new, live, and ours.
-        unsafe { Executable::new(self, raw, signature) }
+        unsafe { Executable::new(self, raw, signature, false) }
     }
 
     /// Copies `data`, dense and row-major, to a device. `data` is free again on return.
@@ -227,6 +232,13 @@ impl Client {
         self.devices
             .get(index)
             .ok_or_else(|| no_device(index, self.devices.len()))
+    }
+
+    /// True where programs had better be bound to the only device there is: the CPU plugin launches
+    /// such programs faster, and the device has the same number in every process, so that they
+    /// can be stored.
+    fn prefers_bound(&self) -> bool {
+        self.host_memory && matches!(self.devices.as_slice(), [device] if device.id == 0)
     }
 
     fn compile_raw(&self, module: &str, options: &[u8]) -> Result<Handle> {

@@ -1,17 +1,14 @@
 //! Completion of work on a device.
 
+use crate::Result;
 use crate::call::{Api, Handle};
 use crate::ffi::{self, Ptr};
-use crate::{Error, Result};
 
 /// Work that ends some time, well or not.
 pub(crate) struct Event {
     api: Api,
     raw: Handle,
 }
-
-/// What is run when an event ends.
-type Callback = Box<dyn FnOnce() + Send>;
 
 impl Event {
     /// Takes the event at `raw` over.
@@ -47,16 +44,16 @@ impl Event {
     }
 
     /// Runs `callback` once the work is done, on whatever thread finishes it.
-    pub(crate) fn on_ready(self, callback: Callback) -> Result<()> {
+    pub(crate) fn on_ready<F: FnOnce() + Send + 'static>(self, callback: F) -> Result<()> {
         let state = Box::into_raw(Box::new((self.api, callback)));
-        let function: extern "C" fn(Ptr, Ptr) = run_callback;
+        let function: extern "C" fn(Ptr, Ptr) = run_callback::<F>;
         let mut args = ffi::PJRT_Event_OnReady_Args {
             event: self.raw.raw(),
             callback: function as Ptr,
             user_arg: state.cast(),
             ..ffi::PJRT_Event_OnReady_Args::NEW
         };
-        // SAFETY: the event is live; `run_callback` has the signature of the header and gets the
+        // SAFETY: the event is live; the callback has the signature of the header and gets the
         // state that it expects.
         let result = unsafe { self.api.call(&mut args) };
         if result.is_err() {
@@ -67,10 +64,13 @@ impl Event {
     }
 }
 
-extern "C" fn run_callback(status: Ptr, state: Ptr) {
+extern "C" fn run_callback<F: FnOnce()>(status: Ptr, state: Ptr) {
     // SAFETY: `on_ready` passed a box of exactly this type, and an event ends once.
-    let (api, callback) = *unsafe { Box::from_raw(state.cast::<(Api, Callback)>()) };
-    let _: Option<Error> = (!status.is_null()).then(|| api.error(status));
+    let (api, callback) = *unsafe { Box::from_raw(state.cast::<(Api, F)>()) };
+    if !status.is_null() {
+        // Only frees it: how the work ended is for those to know who wait for its results.
+        let _ = api.error(status);
+    }
     // A panic must not reach the plugin's frames; the panic hook has reported it.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(callback));
 }

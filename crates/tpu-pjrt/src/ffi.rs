@@ -15,7 +15,9 @@ pub(crate) const TABLE_OFFSET: usize = 40;
 /// Declares `#[repr(C)]` types, checks their layout, and gives each an all-zero value; where there
 /// is a `struct_size` that value has it set.
 macro_rules! abi {
-    ($($kind:ident $name:ident $size:literal { $($at:literal $field:ident: $type:ty,)* })*) => {$(
+    ($(
+        $kind:ident $name:ident $size:literal { $($at:literal $field:ident: $type:ty,)* }
+    )*) => {$(
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub(crate) $kind $name { $(pub(crate) $field: $type,)* }
@@ -548,6 +550,14 @@ abi! {
         72 execute_device: Ptr,
         80 reserved: [u8; 64],
     }
+    struct PJRT_LoadedExecutable_AddressableDevices_Args 104 {
+        0 struct_size: usize,
+        8 extension_start: Ptr,
+        16 executable: Ptr,
+        24 addressable_devices: Ptr,
+        32 num_addressable_devices: usize,
+        40 reserved: [u8; 64],
+    }
     struct PJRT_Buffer_Destroy_Args 88 {
         0 struct_size: usize,
         8 extension_start: Ptr,
@@ -638,6 +648,7 @@ sized! {
     PJRT_LoadedExecutable_Destroy_Args 88,
     PJRT_LoadedExecutable_GetExecutable_Args 96,
     PJRT_LoadedExecutable_Execute_Args 144,
+    PJRT_LoadedExecutable_AddressableDevices_Args 104,
     PJRT_Buffer_Destroy_Args 88,
     PJRT_Buffer_ToHostBuffer_Args 120,
     PJRT_Buffer_IsDeleted_Args 96,
@@ -677,6 +688,7 @@ slots! {
     50 PJRT_LoadedExecutable_Destroy_Args,
     51 PJRT_LoadedExecutable_GetExecutable_Args,
     55 PJRT_LoadedExecutable_Execute_Args,
+    52 PJRT_LoadedExecutable_AddressableDevices_Args,
     58 PJRT_Buffer_Destroy_Args,
     70 PJRT_Buffer_ToHostBuffer_Args,
     68 PJRT_Buffer_IsDeleted_Args,

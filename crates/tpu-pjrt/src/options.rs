@@ -122,7 +122,8 @@ pub(crate) unsafe fn read_named_values(data: Ptr, len: usize) -> Vec<(String, Op
 pub struct CompileOptions {
     /// Compile in a third of the time; programs of more than one operation then run slower.
     pub quick: bool,
-    /// Let the program run on any device of the client, not on the first alone.
+    /// Let the program run on any device of the client, not on the first alone. Clients of a
+    /// single device may bind it to that device all the same.
     pub portable: bool,
     /// XLA flags by name (`xla_...`), which win over those that this crate sets. A flag that the
     /// plugin does not know makes the compilation fail.

@@ -246,31 +246,32 @@ fn compares_signature(plugin: &Arc<Plugin>) -> Outcome {
 }
 
 fn serializes(plugin: &Arc<Plugin>) -> Outcome {
-    let bytes = {
-        let (text, signature) = addition(&f32s(&[3]), crate::program::ALIASED);
-        client(plugin)?
-            .compile(&text, &signature, &CompileOptions::default())?
-            .serialize()?
-    };
+    const SIZE: usize = 1000;
+    let shape = f32s(&[SIZE as i64]);
+    let (text, signature) = addition(&shape, crate::program::ALIASED);
+    let compiled = client(plugin)?.compile(&text, &signature, &CompileOptions::default())?;
     let client = client(plugin)?;
-    let (_, signature) = addition(&f32s(&[3]), "");
+    let bytes = compiled.serialize()?;
     let program = client.deserialize(&bytes, &signature)?;
-    let x = put(&client, &[1.0, 2.0, 3.0], &[3])?;
+    let x = filled(&client, 1.0, SIZE)?;
     let before = x.host_slice().map(<[u8]>::as_ptr);
-    let y = Arg::Keep(Arc::new(filled(&client, 1.0, 3)?));
-    let sum = run(&program, arguments([x.into(), y]))?;
-    ensure!(get(&sum)? == [2.0, 3.0, 4.0], "{:?}", get(&sum)?);
-    ensure!(
-        sum.host_slice().map(<[u8]>::as_ptr) == before,
-        "aliasing is lost"
-    );
-    ensure!(program.serialize()?.len() > 100, "cannot be stored again");
+    let sum = run(
+        &program,
+        arguments([x.into(), filled(&client, 2.0, SIZE)?.into()]),
+    )?;
+    ensure!(get(&sum)? == [3.0; SIZE], "{:?}", &get(&sum)?[..3]);
+    let after = sum.host_bytes()?.map(<[u8]>::as_ptr);
+    ensure!(before.is_some() && before == after, "aliasing is lost");
+    ensure!(program.serialize().is_err(), "bytes that would not run");
     let wrong = Signature {
         outputs: vec![f32s(&[4])],
         ..signature
     };
+    let code = client
+        .deserialize(&program.serialize()?, &wrong)
+        .map_err(|error| error.code());
     ensure!(
-        client.deserialize(&bytes, &wrong).is_err(),
+        code.err() == Some(tpu_pjrt::Code::Signature),
         "the signature is not compared"
     );
     Ok(())
