@@ -63,6 +63,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::time::Duration;
 
     #[test]
     fn one_holder_at_a_time() {
@@ -83,12 +84,14 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while taken.load(SeqCst) < 400 {
+                    while taken.load(SeqCst) < 1_000 {
                         let Some(held) = Lock::try_acquire(&path).expect("locks work") else {
+                            std::thread::yield_now();
                             continue;
                         };
                         assert_eq!(inside.fetch_add(1, SeqCst), 0);
                         taken.fetch_add(1, SeqCst);
+                        std::thread::sleep(Duration::from_micros(50));
                         inside.fetch_sub(1, SeqCst);
                         drop(held);
                     }
