@@ -268,7 +268,7 @@ fn serializes(plugin: &Arc<Plugin>) -> Outcome {
         ..signature
     };
     let code = client
-        .deserialize(&program.serialize()?, &wrong)
+        .deserialize(&bytes, &wrong)
         .map_err(|error| error.code());
     ensure!(
         code.err() == Some(tpu_pjrt::Code::Signature),
