@@ -52,11 +52,11 @@ impl Options {
     }
 }
 
-/// XLA takes a value only in the type of its flag, except that numbers may come as text.
+/// XLA reads numbers from text, but truth values only as such.
 fn option_value(text: &str) -> OptionValue {
-    match (text, text.parse::<i64>()) {
-        ("true" | "false", _) => OptionValue::Bool(text == "true"),
-        (_, Ok(number)) => OptionValue::Int(number),
+    match text {
+        "true" => OptionValue::Bool(true),
+        "false" => OptionValue::Bool(false),
         _ => OptionValue::from(text),
     }
 }

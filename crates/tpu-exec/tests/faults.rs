@@ -399,6 +399,16 @@ fn a_cache_that_is_off_is_not_touched() {
 }
 
 #[test]
+fn options_for_the_compiler_come_from_the_settings() {
+    let dir = cache();
+    let options = "xla_backend_optimization_level=1 --xla_cpu_enable_fast_math=false";
+    let process = |dir| Process::new(dir, 1).set("TORCH_TPU_XLA_OPTIONS", options);
+    assert_eq!(process(dir.path()).run().work(), (1, 0));
+    assert_eq!(process(dir.path()).run().work(), (0, 1));
+    assert_eq!(Process::new(dir.path(), 1).run().work(), (1, 0));
+}
+
+#[test]
 fn the_size_is_kept() {
     let dir = cache();
     Process::new(dir.path(), 1).run();
