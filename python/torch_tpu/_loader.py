@@ -65,6 +65,14 @@ def _refusal() -> str:
             f"the packages {ORIGINAL} and {OURS} overwrite each other's files; run: "
             f"pip uninstall -y {ORIGINAL} && pip install --force-reinstall --no-deps {OURS}"
         )
+    import torch
+
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken != "privateuseone":
+        return (
+            f"PyTorch has one slot for a device from outside and `{taken}` has it; uninstall the "
+            f"package of `{taken}`, or run: pip uninstall {OURS}"
+        )
     try:
         from torch_tpu import _C  # noqa: F401
     except ImportError as error:
@@ -75,8 +83,7 @@ def _refusal() -> str:
 def _explain(error: ImportError) -> str:
     import torch
 
-    running = torch.__version__
-    built_for = _built_for()
+    running, built_for = torch.__version__, _built_for()
     if built_for and _minor(built_for) != _minor(running):
         release = built_for.partition("+")[0]
         return (
@@ -122,7 +129,9 @@ def _register() -> None:
 
 
 def _say(line: str) -> None:
+    if sys.stderr is None:
+        return
     try:
         print(line, file=sys.stderr, flush=True)
-    except (AttributeError, OSError, ValueError):
-        pass  # no stderr, or a closed one: nobody is there to read
+    except (OSError, ValueError):
+        pass  # a closed stderr: nobody is there to read

@@ -42,7 +42,7 @@ class settings:
         self._restore()
 
     def __repr__(self) -> str:
-        return f"settings({', '.join(f'{name}: was {old!r}' for name, old in self._before.items())})"
+        return f"settings({', '.join(f'{name} was {old}' for name, old in self._before.items())})"
 
     @staticmethod
     def all() -> dict[str, str]:

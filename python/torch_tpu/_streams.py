@@ -11,7 +11,6 @@ import torch
 from torch import Event, Stream
 from torch.types import Device
 
-from torch_tpu._loader import native
 from torch_tpu._start import index_of
 
 __all__ = [
@@ -70,5 +69,4 @@ def synchronize(device: Device = None) -> None:
     Raises:
         IndexError, RuntimeError, torch.OutOfMemoryError: errors that only showed when work ran.
     """
-    index_of(device)
-    native().synchronize()
+    torch._C._accelerator_synchronizeDevice(index_of(device))

@@ -1,17 +1,64 @@
 //! The functions that the Python package calls.
+//!
+//! They are few and plain: what a user sees is written in Python, in `python/torch_tpu`.
 
 use std::ffi::{CStr, c_char};
+use std::path::PathBuf;
 
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyImportError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use tpu_eager::runtime;
+use tpu_obs::{Error as SettingError, counters, memory, settings};
 
 unsafe extern "C" {
     /// `shim/runtime.cc`: null, or why PyTorch refused the registration.
     fn tpu_register_runtime() -> *const c_char;
+    /// `shim/runtime.cc`: the index of this thread's device.
+    safe fn tpu_current_device() -> i32;
+    /// `shim/runtime.cc`: seed and offset of a device's default generator.
+    fn tpu_generator_state(index: i32, state: *mut [u64; 2]);
+    /// `shim/runtime.cc`: sets both.
+    fn tpu_generator_set_state(index: i32, state: *const [u64; 2]);
 }
 
+/// What the loader looks for in the file of a library that cannot be loaded.
+#[used]
+static BUILT_FOR: &str = concat!("torch_tpu is built for torch ", env!("TPU_TORCH_VERSION"), ";");
+
+const FUNCTIONS: &[fn(&Bound<'_, PyModule>) -> PyResult<()>] = &[
+    |m| m.add_function(wrap_pyfunction!(configure, m)?),
+    |m| m.add_function(wrap_pyfunction!(open_device, m)?),
+    |m| m.add_function(wrap_pyfunction!(is_open, m)?),
+    |m| m.add_function(wrap_pyfunction!(is_forked, m)?),
+    |m| m.add_function(wrap_pyfunction!(device_count, m)?),
+    |m| m.add_function(wrap_pyfunction!(current_device, m)?),
+    |m| m.add_function(wrap_pyfunction!(device_name, m)?),
+    |m| m.add_function(wrap_pyfunction!(platform, m)?),
+    |m| m.add_function(wrap_pyfunction!(generator_state, m)?),
+    |m| m.add_function(wrap_pyfunction!(set_generator_state, m)?),
+    |m| m.add_function(wrap_pyfunction!(memory_stats, m)?),
+    |m| m.add_function(wrap_pyfunction!(reset_peak_memory, m)?),
+    |m| m.add_function(wrap_pyfunction!(stats, m)?),
+    |m| m.add_function(wrap_pyfunction!(reset_stats, m)?),
+    |m| m.add_function(wrap_pyfunction!(setting_names, m)?),
+    |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
+    |m| m.add_function(wrap_pyfunction!(set_setting, m)?),
+];
+
 /// Registers the device with PyTorch and fills the module.
+///
+/// The torch that runs is compared first: code built against another minor release must not touch
+/// its objects.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Opaque to the optimiser, so that the file holds the version once.
+    let stamp = std::hint::black_box(BUILT_FOR).trim_end_matches(';');
+    let built_for = stamp.rsplit(' ').next().unwrap_or(stamp);
+    let torch = module.py().import("torch.version")?;
+    let running: String = torch.getattr("__version__")?.extract()?;
+    if minor(&running) != minor(built_for) {
+        let message = format!("built for torch {built_for}, but this is torch {running}");
+        return Err(PyImportError::new_err(message));
+    }
     // SAFETY: the interpreter lock makes this call the only one; the message is a static string.
     let refused = unsafe { tpu_register_runtime() };
     if !refused.is_null() {
@@ -19,12 +66,156 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let message = unsafe { CStr::from_ptr(refused) };
         return Err(PyImportError::new_err(message.to_string_lossy().into_owned()));
     }
-    module.add("torch_version", env!("TPU_TORCH_VERSION"))?;
-    Ok(())
+    module.add("torch_version", built_for)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    FUNCTIONS.iter().try_for_each(|add| add(module))
+}
+
+/// `2.14` of `2.14.0+cu130`.
+fn minor(version: &str) -> &str {
+    let end = version.match_indices('.').nth(1).map_or(version.len(), |(at, _)| at);
+    &version[..end]
 }
 
 /// Whether the device has been opened; registration and queries leave it closed.
 #[unsafe(no_mangle)]
 extern "C" fn tpu_is_open() -> i32 {
-    0
+    i32::from(runtime::is_open())
+}
+
+/// Says which plugin the device runs on. Opens nothing.
+#[pyfunction]
+fn configure(plugin: PathBuf, platform: &str) -> PyResult<()> {
+    runtime::configure(plugin, platform).map_err(runtime_error)
+}
+
+/// Opens the device unless it is open. Raises `RuntimeError` where that fails.
+#[pyfunction]
+fn open_device(py: Python<'_>) -> PyResult<()> {
+    py.detach(|| runtime::get().map(drop)).map_err(runtime_error)
+}
+
+/// Whether the device is open.
+#[pyfunction]
+fn is_open() -> bool {
+    runtime::is_open()
+}
+
+/// Whether this process was forked from one in which the device was open.
+#[pyfunction]
+fn is_forked() -> bool {
+    tpu_pjrt::is_forked()
+}
+
+/// How many devices this process may use: 0 before `configure`.
+#[pyfunction]
+fn device_count() -> i32 {
+    i32::from(runtime::is_configured())
+}
+
+/// The index of this thread's device.
+#[pyfunction]
+fn current_device() -> i32 {
+    tpu_current_device()
+}
+
+/// What the plugin calls the device; opens it.
+#[pyfunction]
+fn device_name(py: Python<'_>) -> PyResult<String> {
+    py.detach(|| runtime::get().map(|device| device.device_name().to_string())).map_err(runtime_error)
+}
+
+/// `cpu` or `tpu`; opens the device.
+#[pyfunction]
+fn platform(py: Python<'_>) -> PyResult<String> {
+    py.detach(|| runtime::get().map(|device| device.platform().to_string())).map_err(runtime_error)
+}
+
+/// Seed and offset of a device's default generator. Starts nothing.
+#[pyfunction]
+fn generator_state(device: u8) -> PyResult<(u64, u64)> {
+    let mut state = [0; 2];
+    // SAFETY: the index is that of a device, and the array outlives the call.
+    unsafe { tpu_generator_state(checked(device)?, &mut state) };
+    Ok((state[0], state[1]))
+}
+
+/// Sets seed and offset of a device's default generator. Starts nothing.
+#[pyfunction]
+fn set_generator_state(device: u8, seed: u64, offset: u64) -> PyResult<()> {
+    // SAFETY: the index is that of a device, and the array outlives the call.
+    unsafe { tpu_generator_set_state(checked(device)?, &[seed, offset]) };
+    Ok(())
+}
+
+/// The index, if a generator is there for it: one without a device as well, so that programs may
+/// seed before a plugin is found.
+fn checked(device: u8) -> PyResult<i32> {
+    let count = device_count().max(1);
+    if i32::from(device) < count {
+        return Ok(device.into());
+    }
+    Err(PyValueError::new_err(format!("tpu:{device} has no generator: there are {count}")))
+}
+
+/// Bytes held, peak, buffers held, buffers ever made, and the limit (0 before the device is open).
+#[pyfunction]
+fn memory_stats(device: usize) -> (u64, u64, u64, u64, u64) {
+    let now = memory::stats(device);
+    (now.allocated, now.peak, now.buffers, now.allocations, now.limit)
+}
+
+/// Makes the bytes held now the peak.
+#[pyfunction]
+fn reset_peak_memory(device: usize) {
+    memory::reset_peak(device);
+}
+
+/// All counters, as JSON.
+#[pyfunction]
+fn stats() -> PyResult<String> {
+    serde_json::to_string(&counters::snapshot())
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// Sets all counters to zero.
+#[pyfunction]
+fn reset_stats() {
+    counters::reset();
+}
+
+/// The names of all settings.
+#[pyfunction]
+fn setting_names() -> Vec<&'static str> {
+    settings::ALL.iter().map(|setting| setting.name).collect()
+}
+
+/// The value of a setting, as it would be written. Raises `KeyError` for an unknown name.
+#[pyfunction]
+fn get_setting(name: &str) -> PyResult<String> {
+    settings::find(name).map(|setting| setting.get()).map_err(setting_error)
+}
+
+/// Changes a setting. Raises `KeyError` for an unknown name, `ValueError` for a bad value, and
+/// `RuntimeError` where it is too late because the device is open.
+#[pyfunction]
+fn set_setting(name: &str, value: &str) -> PyResult<()> {
+    let setting = settings::find(name).map_err(setting_error)?;
+    if !setting.live && runtime::is_open() && setting.get() != value {
+        let message = format!("setting `{name}` counts only before the device starts");
+        return Err(PyRuntimeError::new_err(message));
+    }
+    setting.set(value).map_err(setting_error)
+}
+
+fn setting_error(error: SettingError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        SettingError::Unknown { .. } => PyKeyError::new_err(message),
+        SettingError::Value { .. } => PyValueError::new_err(message),
+    }
+}
+
+fn runtime_error(error: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
 }
