@@ -1,8 +1,9 @@
 //! Activation functions and their derivatives.
 use crate::{
-    Op, Result, Scalar, check,
+    Op, Result, Scalar,
+    algebra::{Binary, Unary, X, compute, formulas},
+    check,
     error::ensure,
-    formula::{Binary, Unary, X, compute, formula_pair},
     op::{op, pointwise},
     pointwise::{float, floats, implemented},
     promote::{cast, opmath, result_type, together_as},
@@ -335,9 +336,9 @@ fn leaky_relu_backward(
 fn log_sigmoid_forward(b: &mut B, x: Value) -> Result<(Value, Value)> {
     let dtype = float_only(b, "log_sigmoid", x)?;
     let wide = b.convert(x, opmath(dtype));
-    let (y, buffer) = formula_pair(b, [wide], |[x]| {
+    let [y, buffer] = formulas(b, [wide], |[x]| {
         let buffer = (-x.abs()).exp();
-        (x.minimum(0.0) - buffer.log1p(), buffer)
+        [x.minimum(0.0) - buffer.log1p(), buffer]
     })?;
     Ok((cast(b, y, dtype), cast(b, buffer, dtype)))
 }
@@ -387,9 +388,9 @@ fn prelu(b: &mut B, x: Value, weight: Value) -> Result<Value> {
 fn prelu_backward(b: &mut B, grad: Value, x: Value, weight: Value) -> Result<(Value, Value)> {
     let dtype = float_only(b, "prelu_backward", x)?;
     let xs = together_as(b, &[grad, x, weight], opmath(dtype))?;
-    let (gx, gw) = formula_pair(b, [xs[0], xs[1], xs[2]], |[g, x, w]| {
+    let [gx, gw] = formulas(b, [xs[0], xs[1], xs[2]], |[g, x, w]| {
         let up = x.gt(0.0);
-        (up.pick(g, w * g), up.pick(g.full(0.0), x * g))
+        [up.pick(g, w * g), up.pick(g.full(0.0), x * g)]
     })?;
     Ok((cast(b, gx, dtype), cast(b, gw, dtype)))
 }

@@ -1,8 +1,9 @@
 //! Element by element, of several tensors.
 use crate::{
-    Exponent, Factor, Op, Result, Scalar, check,
+    Exponent, Factor, Op, Result, Scalar,
+    algebra::{Binary, X, compute, float_type, formula},
+    check,
     error::ensure,
-    formula::{Binary, X, compute, float_type, formula},
     op::pointwise,
     pointwise::{implemented, trunc},
     promote::{result_type, together, together_as},

@@ -1,9 +1,9 @@
 //! Comparisons, logic and choices.
 use crate::{
     Op, Result, Scalar,
+    algebra::{Binary, X, compute, formula},
     binary::{of_number, pair, with_number},
     error::ensure,
-    formula::{Binary, X, compute, formula},
     op::{op, pointwise},
     pointwise::implemented,
     promote::{broadcast_shapes, cast, result_type, together, together_as},

@@ -11,6 +11,7 @@ pub mod promote;
 pub mod schema;
 
 mod activation;
+mod algebra;
 mod attention;
 mod binary;
 mod compare;

@@ -1,8 +1,8 @@
 //! Element by element, of one tensor.
 use crate::{
     Op, Result, Scalar,
+    algebra::{Unary, X, compute, formula, formulas},
     error::ensure,
-    formula::{Unary, X, compute, formula, formula_pair},
     op::pointwise,
     promote::{cast, float_of, opmath, scalar_like},
 };
@@ -218,7 +218,10 @@ fn frexp(b: &mut B, x: Value) -> Result<(Value, Value)> {
         "torch.frexp() only supports floating-point dtypes"
     );
     let wide = b.convert(x, opmath(dtype));
-    let (m, e) = formula_pair(b, [wide], |[x]| fraction_and_exponent(x))?;
+    let [m, e] = formulas(b, [wide], |[x]| {
+        let (m, e) = fraction_and_exponent(x);
+        [m, e]
+    })?;
     Ok((cast(b, m, dtype), cast(b, e, DType::I32)))
 }
 
