@@ -4,7 +4,7 @@ use crate::{
     promote::{broadcast_shapes, cast, float_of, opmath, result_type},
 };
 use std::cell::RefCell;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 /// A value inside [`formula`]. Operands of an operator have one type; a number on either side
@@ -60,6 +60,13 @@ impl Results for (X<'_>, X<'_>) {
     }
 }
 
+impl<const M: usize> Results for [X<'_>; M] {
+    type Values = [Value; M];
+    fn values(self) -> [Value; M] {
+        self.map(|x| x.v)
+    }
+}
+
 /// A formula of one operand.
 pub(crate) type Unary = for<'s> fn(X<'s>) -> X<'s>;
 /// A formula of two operands.
@@ -85,6 +92,17 @@ pub(crate) fn formula_pair<const N: usize>(
     xs: [Value; N],
     f: impl for<'s> FnOnce([X<'s>; N]) -> (X<'s>, X<'s>),
 ) -> Result<(Value, Value)> {
+    let sheet = Sheet::open(b);
+    let out = f(xs.map(|v| X { sheet: &sheet, v })).values();
+    Sheet::close(sheet, b, out)
+}
+
+/// [`formula`] with any number of results.
+pub(crate) fn formulas<const N: usize, const M: usize>(
+    b: &mut Builder,
+    xs: [Value; N],
+    f: impl for<'s> FnOnce([X<'s>; N]) -> [X<'s>; M],
+) -> Result<[Value; M]> {
     let sheet = Sheet::open(b);
     let out = f(xs.map(|v| X { sheet: &sheet, v })).values();
     Sheet::close(sheet, b, out)
@@ -293,5 +311,23 @@ impl Neg for X<'_> {
     type Output = Self;
     fn neg(self) -> Self {
         self.map(|b| b.negate(self.v))
+    }
+}
+impl Not for X<'_> {
+    type Output = Self;
+    fn not(self) -> Self {
+        X::not(self)
+    }
+}
+impl BitAnd for X<'_> {
+    type Output = Self;
+    fn bitand(self, y: Self) -> Self {
+        self.and(y)
+    }
+}
+impl BitOr for X<'_> {
+    type Output = Self;
+    fn bitor(self, y: Self) -> Self {
+        self.or(y)
     }
 }
