@@ -12,6 +12,9 @@ usage: cargo x <task>
                             all tests of Rust and Python, with a summary
   check                     everything that a change must pass: format, lints, docs, sizes, tests
   bench [ARGUMENTS]         the benchmarks, as ratios to PyTorch on the CPU
+  ops [--missing]           the table of operators, or what it lacks, the most used first
+  new OP [--family NAME]    a row, a stub and a test for an operator
+  docs                      the generated pages: docs/ops.md, docs/settings.md
   size                      sizes of the code against the limits, and the arrows of the house
   wheel [--torch VERSION]   an abi3 wheel in dist/
   help                      this text
@@ -28,6 +31,9 @@ pub(crate) enum Task {
     Test(TestOptions),
     Check,
     Bench { rest: Vec<String> },
+    Ops { missing: bool },
+    New { op: String, family: Option<String> },
+    Docs,
     Size,
     Wheel { torch: Option<String> },
 }
@@ -55,6 +61,14 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Task> {
         Some("test") => Task::Test(words.test_options()?),
         Some("check") => Task::Check,
         Some("bench") => Task::Bench { rest: words.rest() },
+        Some("ops") => Task::Ops {
+            missing: words.switch("--missing"),
+        },
+        Some("new") => Task::New {
+            family: words.value("--family")?,
+            op: words.word("an operator, such as `hypot`")?,
+        },
+        Some("docs") => Task::Docs,
         Some("size") => Task::Size,
         Some("wheel") => Task::Wheel {
             torch: words.version()?,
@@ -70,6 +84,11 @@ struct Words(Vec<String>);
 impl Words {
     fn next(&mut self) -> Option<String> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    fn word(&mut self, what: &str) -> Result<String> {
+        let missing = || Error::Usage(format!("missing: {what}"));
+        self.next().ok_or_else(missing)
     }
 
     fn rest(&mut self) -> Vec<String> {
@@ -168,6 +187,8 @@ mod tests {
             ("tset", "tset"),
             ("size --fast", "--fast"),
             ("test tiny", "tiny"),
+            ("new", "an operator"),
+            ("new hypot --family", "--family"),
             ("setup --torch", "--torch"),
             ("setup --torch ../x", "../x"),
             ("setup --torch 2.15", "2.15"),

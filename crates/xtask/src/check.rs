@@ -1,8 +1,10 @@
 //! `cargo x check`: everything that a change must pass.
 
 use crate::arguments::TestOptions;
+use crate::docs;
 use crate::error::{Error, Result};
 use crate::requirements::Requirements;
+use crate::scaffold;
 use crate::setup;
 use crate::size;
 use crate::step;
@@ -16,12 +18,14 @@ use crate::venv::Venv;
 /// When the set-up or any gate fails.
 pub(crate) fn run(tree: &Tree) -> Result<()> {
     let venv = setup::packages_ready(tree, None)?;
-    let gates: [(&str, &dyn Fn() -> Result<()>); 6] = [
+    let gates: [(&str, &dyn Fn() -> Result<()>); 8] = [
         ("format", &|| format(tree)),
         ("sizes and arrows", &|| size::run(tree)),
+        ("generated pages", &|| docs::check(tree)),
         ("Python lints", &|| ruff(tree, &venv)),
         ("lints", &|| clippy(tree, &venv)),
         ("documentation", &|| document(tree, &venv)),
+        ("scaffold of a row", &|| scaffold::check(tree)),
         ("tests", &|| test::run(tree, &TestOptions::default())),
     ];
     let mut closed = Vec::new();
@@ -61,5 +65,7 @@ fn ruff(tree: &Tree, venv: &Venv) -> Result<()> {
     if Requirements::read(tree, None)?.version("ruff").is_none() {
         return Ok(());
     }
-    step::run("ruff", venv.command(tree, "ruff").arg("check"))
+    step::run("ruff", venv.command(tree, "ruff").arg("check"))?;
+    let mut format = venv.command(tree, "ruff");
+    step::run("ruff format", format.args(["format", "--check"]))
 }

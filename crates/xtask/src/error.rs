@@ -11,6 +11,9 @@ pub(crate) enum Error {
     /// The command line is not one of those that `cargo x help` lists.
     #[error("{0}")]
     Usage(String),
+    /// An operator cannot be added as asked.
+    #[error("{0}")]
+    Operator(String),
     /// A file could not be read, written or made.
     #[error("cannot {verb} `{}`: {source}", path.display())]
     File {

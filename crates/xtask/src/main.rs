@@ -10,14 +10,19 @@
 mod arguments;
 mod arrows;
 mod check;
+mod dispatcher;
+mod docs;
 mod error;
 mod extension;
+mod ops;
 mod requirements;
 mod run;
+mod scaffold;
 mod setup;
 mod size;
 mod stamp;
 mod step;
+mod stub;
 mod tally;
 mod test;
 mod tree;
@@ -53,6 +58,13 @@ fn perform(task: Task) -> Result<()> {
         Task::Test(options) => test::run(&tree, &options),
         Task::Check => check::run(&tree),
         Task::Bench { rest } => run::bench(&tree, &rest),
+        Task::Ops { missing: true } => ops::missing(&tree),
+        Task::Ops { missing: false } => {
+            ops::list();
+            Ok(())
+        }
+        Task::New { op, family } => scaffold::new(&tree, &op, family.as_deref()),
+        Task::Docs => docs::write(&tree),
         Task::Size => size::run(&tree),
         Task::Wheel { torch } => extension::wheel(&tree, torch.as_deref()),
     }

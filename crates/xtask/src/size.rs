@@ -2,6 +2,7 @@
 
 use crate::arrows;
 use crate::error::{Error, Result};
+use crate::step;
 use crate::tree::Tree;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,9 @@ pub(crate) fn run(tree: &Tree) -> Result<()> {
         findings.extend(too_long(&path, text.lines().count()));
         rooms.entry(room_of(&path)).or_default().count(&path, &text);
     }
-    print(&rooms);
+    step::show(&table(&rooms));
     let shim = rooms.get("tpu-bridge/shim").map_or(0, |room| room.lines);
-    println!("C++ shim: {shim} of {SHIM_LINES} lines");
+    step::show(&format!("C++ shim: {shim} of {SHIM_LINES} lines\n"));
     if shim > SHIM_LINES {
         findings.push(format!(
             "the shim has {shim} lines, the limit is {SHIM_LINES}"
@@ -66,32 +67,33 @@ impl Room {
     }
 
     /// The ninetieth percentile and the maximum of the function lengths.
-    fn functions(&mut self) -> (usize, usize) {
-        self.functions.sort_unstable();
-        let last = self.functions.len().saturating_sub(1);
-        let at = |index: usize| self.functions.get(index).copied().unwrap_or(0);
+    fn functions(&self) -> (usize, usize) {
+        let mut lengths = self.functions.clone();
+        lengths.sort_unstable();
+        let last = lengths.len().saturating_sub(1);
+        let at = |index: usize| lengths.get(index).copied().unwrap_or(0);
         (at(last * 9 / 10), at(last))
     }
 }
 
-fn print(rooms: &BTreeMap<String, Room>) {
-    let head = ["room", "files", "lines", "p90 fn", "max fn", "longest file"];
-    let [room, files, lines, p90, max, longest] = head;
-    println!("{room:<18} {files:>5} {lines:>6} {p90:>6} {max:>6}  {longest}");
+fn table(rooms: &BTreeMap<String, Room>) -> String {
+    let row = |name: &str, numbers: [&str; 4], longest: &str| {
+        let [files, lines, p90, max] = numbers;
+        format!("{name:<18} {files:>5} {lines:>6} {p90:>6} {max:>6}  {longest}\n")
+    };
+    let mut table = row(
+        "room",
+        ["files", "lines", "p90 fn", "max fn"],
+        "longest file",
+    );
     for (name, room) in rooms {
+        let (p90, max) = room.functions();
+        let numbers = [room.files, room.lines, p90, max].map(|number| number.to_string());
         let (lines, path) = &room.longest;
-        let mut sorted = Room {
-            functions: room.functions.clone(),
-            ..Room::default()
-        };
-        let (p90, max) = sorted.functions();
-        println!(
-            "{name:<18} {:>5} {:>6} {p90:>6} {max:>6}  {} ({lines})",
-            room.files,
-            room.lines,
-            path.display()
-        );
+        let longest = format!("{} ({lines})", path.display());
+        table += &row(name, numbers.each_ref().map(String::as_str), &longest);
     }
+    table
 }
 
 fn is_source(path: &Path) -> bool {

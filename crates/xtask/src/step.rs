@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,11 @@ pub(crate) fn run(title: &str, command: &mut Command) -> Result<()> {
 /// Prints the title of a step.
 pub(crate) fn announce(title: &str) {
     println!("==> {title}");
+}
+
+/// Prints a table, which may be cut short by who reads it (`cargo x ops | head`).
+pub(crate) fn show(table: &str) {
+    let _ = std::io::stdout().write_all(table.as_bytes());
 }
 
 /// The standard output of a command that has nothing to say to a person.
@@ -73,9 +79,11 @@ pub(crate) fn watch(command: &mut Command, mut seen: impl FnMut(&[u8])) -> Resul
     Ok(child.wait().map_err(start_error(command))?.success())
 }
 
-/// The command as a person would type it, without its environment.
+/// The command as a person would type it, without its environment and the program's folder.
 fn describe(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(program.as_os_str());
+    let words = std::iter::once(program).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     words.join(" ")
 }
