@@ -1,0 +1,127 @@
+"""Memory figures, and tensors that hold none."""
+
+import gc
+
+import pytest
+import torch
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def settled():
+    gc.collect()
+    torch.tpu.synchronize()
+    torch.tpu.reset_peak_memory_stats()
+
+
+def test_allocated_follows_tensors():
+    before = torch.tpu.memory_allocated()
+    x = torch.ones(MIB // 4, device="tpu")
+    assert torch.tpu.memory_allocated() - before == MIB
+    y = x + 1
+    assert torch.tpu.memory_allocated() - before == 2 * MIB
+    del x
+    assert torch.tpu.memory_allocated() - before == MIB
+    assert torch.tpu.max_memory_allocated() - before >= 2 * MIB
+    del y
+    assert torch.tpu.memory_allocated() == before
+    torch.tpu.reset_peak_memory_stats()
+    assert torch.tpu.max_memory_allocated() == before
+
+
+def test_views_share_memory():
+    x = torch.ones(256, 1024, device="tpu")
+    before = torch.tpu.memory_allocated()
+    views = [x.t(), x[3:], x.view(-1), x.expand(4, 256, 1024), x.detach()]
+    assert torch.tpu.memory_allocated() == before
+    del x
+    gc.collect()
+    assert torch.tpu.memory_allocated() == before
+    del views
+    gc.collect()
+    assert torch.tpu.memory_allocated() == before - MIB
+
+
+def test_empty_holds_no_memory():
+    before = torch.tpu.memory_allocated()
+    x = torch.empty(1 << 40, dtype=torch.uint8, device="tpu")
+    assert x.numel() == 1 << 40
+    assert torch.tpu.memory_allocated() == before
+
+
+def test_in_place_work_takes_no_second_buffer_for_good():
+    x = torch.zeros(MIB // 4, device="tpu")
+    before = torch.tpu.memory_allocated()
+    for _ in range(5):
+        x += 1
+    assert torch.tpu.memory_allocated() == before
+    assert x.eq(5).all().item()
+
+
+def test_free_and_total():
+    free, total = torch.tpu.mem_get_info()
+    assert 0 < free <= total
+    assert torch.accelerator.get_memory_info() == (free, total)
+    x = torch.ones(MIB // 4, device="tpu")
+    assert free - torch.tpu.mem_get_info()[0] == x.nbytes
+
+
+def test_all_interfaces_agree():
+    x = torch.ones(MIB // 4, device="tpu")
+    allocated, peak = torch.tpu.memory_allocated(), torch.tpu.max_memory_allocated()
+    assert torch.tpu.memory_reserved() == torch.accelerator.memory_allocated() == allocated
+    assert torch.tpu.max_memory_reserved() == torch.accelerator.max_memory_allocated() == peak
+    assert torch.accelerator.memory_reserved() == allocated
+    stats = torch.tpu.memory_stats("tpu:0")
+    assert stats["allocated_bytes.all.current"] == allocated >= x.nbytes
+    assert stats["allocated_bytes.all.peak"] == peak
+    assert stats["allocation.all.current"] >= 1
+    torch.accelerator.reset_peak_memory_stats()
+    torch.accelerator.reset_accumulated_memory_stats()
+    torch.tpu.reset_accumulated_memory_stats()
+
+
+def test_summary():
+    x = torch.ones(MIB // 4, device="tpu")
+    text = torch.tpu.memory_summary()
+    assert text.splitlines()[0] == "memory of tpu:0"
+    assert all(word in text for word in ("allocated", "peak", "live buffers"))
+    short = torch.tpu.memory_summary(abbreviated=True)
+    assert short.startswith("tpu:0: ") and "\n" not in short and "MiB" in short
+    assert x.nbytes == MIB
+
+
+def test_caches_may_be_emptied():
+    x = torch.ones(4, device="tpu")
+    for empty in (
+        torch.tpu.empty_cache,
+        torch.tpu.empty_host_cache,
+        torch.tpu.ipc_collect,
+        torch.accelerator.empty_cache,
+        torch.accelerator.empty_host_cache,
+    ):
+        empty()
+    assert x.tolist() == [1, 1, 1, 1]
+
+
+def test_storages_grow_and_shrink_in_place():
+    x = torch.arange(4.0, device="tpu")
+    view = x[:2]
+    x.untyped_storage().resize_(32)
+    assert x.untyped_storage().nbytes() == 32
+    assert x.tolist() == [0, 1, 2, 3] and view.tolist() == [0, 1]
+    x.resize_(8)
+    assert x[:4].tolist() == [0, 1, 2, 3]
+    x.untyped_storage().resize_(0)
+    assert x.untyped_storage().nbytes() == 0
+    x.untyped_storage().resize_(16)
+    assert x.untyped_storage().nbytes() == 16
+
+
+def test_storages_move():
+    storage = torch.arange(4, dtype=torch.uint8).untyped_storage()
+    moved = storage.to("tpu")
+    assert moved.device == torch.device("tpu:0") and moved.is_tpu
+    assert moved.cpu().tolist() == moved.tolist() == [0, 1, 2, 3]
+    assert moved.clone().tolist() == [0, 1, 2, 3]
