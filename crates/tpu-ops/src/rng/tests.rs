@@ -1,0 +1,1 @@
+//! Golden StableHLO, and the arithmetic of bounds.
