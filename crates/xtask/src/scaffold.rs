@@ -13,12 +13,23 @@ use tpu_ops::schema::Schema;
 const OPEN: &str = "pub(crate) const OPS: &[Op] = &[";
 
 /// What is added to a family.
-struct Addition<'a> {
-    schema: &'a Schema,
+struct Addition {
+    schema: Schema,
     /// The schema's text.
-    text: &'a str,
+    text: String,
     /// Whether results take the layout of the inputs.
     pointwise: bool,
+}
+
+impl Addition {
+    fn of(text: &str, pointwise: bool) -> Result<Self> {
+        let unparsed = || Error::Operator(format!("not a schema: `{text}`"));
+        Ok(Self {
+            schema: Schema::parse(text).ok_or_else(unparsed)?,
+            text: text.to_owned(),
+            pointwise,
+        })
+    }
 }
 
 /// Adds an operator to a family, by default the one that its schema suggests.
@@ -34,11 +45,7 @@ pub(crate) fn new(tree: &Tree, op: &str, family: Option<&str>) -> Result<()> {
     let overload = find(&overloads, op)?;
     let family = family.or_else(|| suggested(overload));
     let path = family_path(family)?;
-    let addition = Addition {
-        schema: &overload.schema,
-        text: &overload.text,
-        pointwise: overload.pointwise,
-    };
+    let addition = Addition::of(&overload.text, overload.pointwise)?;
     add(&tree.root.join(&path), &addition)?;
     println!("`{}` in `{}`: a row, a stub and a test", op, path.display());
     println!(
@@ -97,7 +104,7 @@ fn family_path(family: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-fn add(path: &Path, addition: &Addition<'_>) -> Result<()> {
+fn add(path: &Path, addition: &Addition) -> Result<()> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let grown = grow(&text, addition).ok_or_else(|| Error::Malformed {
         path: path.to_path_buf(),
@@ -107,13 +114,13 @@ fn add(path: &Path, addition: &Addition<'_>) -> Result<()> {
 }
 
 /// The text of a family with the row in order, the stub behind the functions, the test at the end.
-fn grow(text: &str, addition: &Addition<'_>) -> Option<String> {
+fn grow(text: &str, addition: &Addition) -> Option<String> {
     let (head, rest) = text.split_once(OPEN)?;
     let (rows, rest) = rest.split_once("\n];")?;
     let imports = Imports::of(head);
     let rows = with_row(rows, addition, &imports);
-    let stub = stub::function(addition.schema, addition.text, &imports);
-    let test = stub::test(addition.schema);
+    let stub = stub::function(&addition.schema, &addition.text, &imports);
+    let test = stub::test(&addition.schema);
     let rest = match rest.rsplit_once("\n#[cfg(test)]\nmod tests {\n") {
         Some((functions, tests)) => {
             let tests = tests.trim_end().strip_suffix('}')?;
@@ -125,7 +132,7 @@ fn grow(text: &str, addition: &Addition<'_>) -> Option<String> {
 }
 
 /// The rows with one more, in order and in columns.
-fn with_row(rows: &str, addition: &Addition<'_>, imports: &Imports<'_>) -> String {
+fn with_row(rows: &str, addition: &Addition, imports: &Imports<'_>) -> String {
     let name = addition.schema.full_name();
     let word = if addition.pointwise {
         "pointwise"
@@ -138,7 +145,7 @@ fn with_row(rows: &str, addition: &Addition<'_>, imports: &Imports<'_>) -> Strin
     );
     let column = rows.lines().find_map(expression_column).unwrap_or(0);
     let pad = column.saturating_sub(start.len()).max(1);
-    let row = format!("{start}{:pad$}{}),", "", stub::name(addition.schema));
+    let row = format!("{start}{:pad$}{}),", "", stub::name(&addition.schema));
     let mut lines: Vec<&str> = rows.lines().collect();
     let key = order(&name).to_owned();
     let after = |line: &&str| row_name(line).is_some_and(|other| order(other) > key.as_str());
@@ -164,41 +171,64 @@ fn order(name: &str) -> &str {
     name.trim_start_matches('_')
 }
 
-/// Adds a row of every kind of parameter to every family of a copy, and compiles it.
+/// Adds rows to a copy and compiles it: one with every kind of parameter to every family, and the
+/// one that CONTRIBUTING.md adds, with the body given there.
 ///
 /// # Errors
 /// When the copy cannot be made or what was added does not compile.
 pub(crate) fn check(tree: &Tree) -> Result<()> {
     let copy = tempfile::tempdir().map_err(Error::file("make", Path::new("a folder")))?;
     copy_crates(tree, copy.path())?;
-    let text = "aten::zz_probe(Tensor self, Tensor? weight, Tensor[] others, int[2] dim, \
-                bool keepdim=False, *, float eps, Scalar alpha=1, Scalar value, str mode, \
-                ScalarType? dtype=None, Generator? generator=None) -> (Tensor, Tensor)";
-    let schema =
-        Schema::parse(text).ok_or_else(|| Error::Operator(format!("no schema: `{text}`")))?;
     for (family, _) in tpu_ops::FAMILIES {
-        let path = copy.path().join(family_path(Some(family))?);
-        let schema = &schema;
         for pointwise in [false, true] {
-            let mut schema = schema.clone();
-            schema.name = format!("zz_probe_{pointwise}");
-            let schema = &schema;
-            add(
-                &path,
-                &Addition {
-                    schema,
-                    text,
-                    pointwise,
-                },
-            )?;
+            let text = PROBE.replace("NAME", &format!("zz_probe_{pointwise}"));
+            let path = copy.path().join(family_path(Some(family))?);
+            add(&path, &Addition::of(&text, pointwise)?)?;
         }
     }
+    add_documented(tree, copy.path())?;
     let mut cargo = tree.cargo();
+    let target = tree.target.join("scaffold");
     cargo
         .current_dir(copy.path())
-        .env("CARGO_TARGET_DIR", tree.target.join("scaffold"));
+        .env("CARGO_TARGET_DIR", target);
     cargo.args(["check", "--quiet", "--package", "tpu-ops", "--all-targets"]);
     step::run("compiling a row added to every family", &mut cargo)
+}
+
+/// A schema with every kind of parameter.
+const PROBE: &str = "aten::NAME(Tensor self, Tensor? weight, Tensor[] others, int[2] dim, \
+    bool keepdim=False, *, float eps, Scalar alpha=1, Scalar value, str mode, \
+    ScalarType? dtype=None, Generator? generator=None, Layout? layout=None) -> (Tensor, Tensor)";
+
+/// Does in the copy at `root` what CONTRIBUTING.md says.
+fn add_documented(tree: &Tree, root: &Path) -> Result<()> {
+    let guide = tree.read(GUIDE)?;
+    let malformed = || Error::Malformed {
+        path: tree.root.join(GUIDE),
+        why: "shows no `cargo x new` with a body in Rust".into(),
+    };
+    let (op, body) = documented(&guide).ok_or_else(malformed)?;
+    let text = format!("aten::{op}(Tensor self) -> Tensor");
+    let addition = Addition::of(&text, true)?;
+    let path = root.join(family_path(Some("pointwise"))?);
+    add(&path, &addition)?;
+    let grown = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+    let (before, stub) = grown
+        .split_once(&format!("/// `{text}`"))
+        .ok_or_else(malformed)?;
+    let (_, after) = stub.split_once("\n}\n").ok_or_else(malformed)?;
+    std::fs::write(&path, format!("{before}{body}{after}")).map_err(Error::file("write", &path))
+}
+
+const GUIDE: &str = "CONTRIBUTING.md";
+
+/// The operator that the guide adds, and its body.
+fn documented(guide: &str) -> Option<(&str, &str)> {
+    let (_, rest) = guide.split_once("cargo x new ")?;
+    let (op, rest) = rest.split_once('\n')?;
+    let (_, rest) = rest.split_once("```rust\n")?;
+    Some((op.trim(), rest.split_once("```")?.0))
 }
 
 /// A workspace of the two crates that a row needs.
@@ -249,19 +279,25 @@ fn conj(b: &mut B, x: Value) -> Value {
 }
 ";
 
-    fn addition<'a>(schema: &'a Schema, text: &'a str) -> Addition<'a> {
-        Addition {
-            schema,
-            text,
-            pointwise: true,
-        }
+    fn add_to(family: &str, text: &str) -> Option<String> {
+        grow(family, &Addition::of(text, true).unwrap())
+    }
+
+    #[test]
+    fn the_guide_adds_what_is_missing() {
+        let guide = Tree::find().unwrap().read(GUIDE).unwrap();
+        let (op, body) = documented(&guide).unwrap();
+        assert!(
+            tpu_ops::get(op).is_none(),
+            "`{op}` has a row: show another one"
+        );
+        assert!(body.contains(&format!("fn {op}(")));
     }
 
     #[test]
     fn row_stub_and_test_take_their_places() {
         let text = "aten::hypot(Tensor self, Tensor other) -> Tensor";
-        let schema = Schema::parse(text).unwrap();
-        let grown = grow(FAMILY, &addition(&schema, text)).unwrap();
+        let grown = add_to(FAMILY, text).unwrap();
         let expected = FAMILY.replace(
             "    pointwise!(\"sin\",      float",
             "    pointwise!(\"hypot\",    hypot),\n    pointwise!(\"sin\",      float",
@@ -288,12 +324,8 @@ mod tests {
 
     #[test]
     fn a_second_addition_joins_the_first_ones_tests() {
-        let text = "aten::asin(Tensor self) -> Tensor";
-        let schema = Schema::parse(text).unwrap();
-        let once = grow(FAMILY, &addition(&schema, text)).unwrap();
-        let other = "aten::tan(Tensor self) -> Tensor";
-        let schema = Schema::parse(other).unwrap();
-        let twice = grow(&once, &addition(&schema, other)).unwrap();
+        let once = add_to(FAMILY, "aten::asin(Tensor self) -> Tensor").unwrap();
+        let twice = add_to(&once, "aten::tan(Tensor self) -> Tensor").unwrap();
         assert_eq!(twice.matches("mod tests {").count(), 1);
         assert_eq!(twice.matches("#[test]").count(), 2);
         let rows: Vec<_> = twice.lines().filter_map(row_name).collect();
@@ -303,7 +335,6 @@ mod tests {
     #[test]
     fn a_file_without_rows_is_refused() {
         let text = "aten::tan(Tensor self) -> Tensor";
-        let schema = Schema::parse(text).unwrap();
-        assert_eq!(grow("//! Nothing here.\n", &addition(&schema, text)), None);
+        assert_eq!(add_to("//! Nothing here.\n", text), None);
     }
 }
