@@ -1,7 +1,250 @@
-#include "shim.h"
+// Kernels that are not computation: factories, views, storage, copies between host and device.
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
 
-#include <c10/util/Exception.h>
+#include "tensor.h"
 
-void tpu_check(int32_t rc) {
-  TORCH_CHECK(rc == 0, tpu_last_error());
+namespace tpu {
+namespace {
+using at::Tensor;
+using c10::IntArrayRef;
+constexpr auto kDevice = c10::DeviceType::PrivateUse1;
+
+c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+  const auto index = device ? device->index() : 0;
+  TORCH_CHECK(index <= 0, "TPU1002: device tpu:", static_cast<int>(index),
+              " does not exist; hint: a process has one device, tpu:0");
+  return c10::GetAllocator(kDevice);
+}
+
+Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
+             std::optional<at::Device> device, std::optional<bool> pin_memory,
+             std::optional<at::MemoryFormat> memory_format) {
+  return at::detail::empty_generic(size, allocator(device, pin_memory), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   c10::dtype_or_default(dtype), memory_format);
+}
+
+Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                     std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+                     std::optional<bool> pin_memory) {
+  return at::detail::empty_strided_generic(size, stride, allocator(device, pin_memory),
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           c10::dtype_or_default(dtype));
+}
+
+Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
+  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
+}
+
+Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                  std::optional<c10::SymInt> offset) {
+  const auto start = offset ? std::optional<int64_t>(offset->expect_int()) : std::nullopt;
+  return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), start);
+}
+
+Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+void grow(at::TensorImpl* self) {
+  const auto numel = self->numel();
+  if (numel == 0) return;
+  int64_t last = self->storage_offset();
+  for (int64_t d = 0; d < self->dim(); d++) last += (self->size(d) - 1) * self->stride(d);
+  const size_t needed = static_cast<size_t>(last + 1) * self->itemsize();
+  const auto& storage = self->unsafe_storage();
+  if (needed <= storage.nbytes()) return;
+  TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
+  if (storage.data() == nullptr) {
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::GetAllocator(kDevice)->allocate(needed));
+  } else {
+    tpu_check(tpu_cell_resize(storage.mutable_data(), needed));
+  }
+  storage.set_nbytes(needed);
+}
+
+const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  const auto dims = C10_AS_INTARRAYREF_SLOW(size);
+  for (auto d : dims) TORCH_CHECK(d >= 0, "Trying to create tensor with negative dimension ", d, ": ", dims);
+  if (impl->sizes() != dims) {
+    impl->set_sizes_contiguous(dims);
+    grow(impl);
+  }
+  if (format) impl->empty_tensor_restride(*format);
+  return self;
+}
+
+Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::SymIntArrayRef size,
+                    c10::SymIntArrayRef stride) {
+  auto* impl = self.unsafeGetTensorImpl();
+  TORCH_CHECK(source.device().type() == kDevice, "Attempted to set the storage of a tensor on device \"", self.device(),
+              "\" to a storage on different device \"", source.device(),
+              "\".  This is no longer allowed; the devices must match.");
+  const auto dims = C10_AS_INTARRAYREF_SLOW(size);
+  const auto steps = C10_AS_INTARRAYREF_SLOW(stride);
+  impl->set_storage_keep_dtype(std::move(source));
+  impl->set_storage_offset(offset.expect_int());
+  if (steps.empty() && !dims.empty()) {
+    impl->set_sizes_contiguous(dims);
+  } else {
+    impl->set_sizes_and_strides(dims, steps);
+  }
+  grow(impl);
+  return self;
+}
+
+Tensor& set_whole_storage(Tensor& self, at::Storage source) {
+  const c10::SymInt numel = static_cast<int64_t>(source.nbytes() / self.itemsize());
+  return set_storage(self, std::move(source), 0, {numel}, {c10::SymInt(1)});
+}
+
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
+  return set_storage(self, source.storage(), source.storage_offset(), source.sym_sizes(), source.sym_strides());
+}
+
+Tensor& set_nothing(Tensor& self) {
+  at::Storage storage(at::Storage::use_byte_size_t(), 0, c10::GetAllocator(kDevice)->allocate(0),
+                      c10::GetAllocator(kDevice), true);
+  return set_storage(self, std::move(storage), 0, {c10::SymInt(0)}, {c10::SymInt(1)});
+}
+
+// The tensor's elements in host memory, without a copy where the device's memory is the host's.
+Tensor on_host(const Tensor& self) {
+  const auto options = self.options().device(at::kCPU);
+  if (self.numel() == 0) return at::empty_strided(self.sizes(), self.strides(), options);
+  const void* data = nullptr;
+  void* guard = nullptr;
+  tpu_check(tpu_cell_host(self.storage().data(), &data, &guard));
+  auto* start = static_cast<const char*>(data) + self.storage_offset() * self.itemsize();
+  auto host = at::from_blob(const_cast<char*>(start), self.sizes(), self.strides(),
+                            [guard](void*) { tpu_host_release(guard); }, options);
+  if (self.is_conj()) host._set_conj(true);
+  if (self.is_neg()) host._set_neg(true);
+  return host;
+}
+
+bool is_whole(const Tensor& self) {
+  return self.storage_offset() == 0 && self.is_non_overlapping_and_dense() && !self.is_conj() && !self.is_neg() &&
+         self.nbytes() == self.storage().nbytes();
+}
+
+void device_to_device(const Tensor& self, const Tensor& target) {
+  at::assert_no_internal_overlap(target);
+  const auto source = self.expand(target.sizes());
+  const TpuTensor to = describe(target), from = describe(source);
+  uint8_t shared = 0;
+  tpu_check(tpu_share(&to, &from, &shared));
+  if (shared) return;
+  TpuArg args[3] = {};
+  args[0].tag = args[1].tag = kTpuTensor;
+  args[0].v.p = &to;
+  args[1].v.p = &from;
+  args[2].tag = kTpuBool;
+  uint32_t produced = 0;
+  run(copy_kernel(), args, 3, nullptr, nullptr, 0, &produced, {});
+}
+
+void host_to_device(const Tensor& self, const Tensor& target) {
+  if (!is_whole(target)) {
+    auto staged = at::empty(self.sizes(), self.options().device(target.device()));
+    host_to_device(self, staged);
+    return device_to_device(staged, target);
+  }
+  auto source = self.expand(target.sizes());
+  const bool ready = source.scalar_type() == target.scalar_type() && source.strides() == target.strides() &&
+                     !source.is_conj() && !source.is_neg();
+  if (!ready) {
+    auto dense = at::empty_strided(target.sizes(), target.strides(), target.options().device(at::kCPU));
+    source = dense.copy_(source);
+  }
+  // The storage's order: dimensions by falling stride.
+  c10::SmallVector<int64_t, 6> order(target.dim()), dims;
+  for (int64_t d = 0; d < target.dim(); d++) order[d] = d;
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return target.stride(a) > target.stride(b); });
+  for (auto d : order) dims.push_back(target.size(d));
+  tpu_check(tpu_cell_upload(target.storage().mutable_data(), source.const_data_ptr(), target.nbytes(),
+                            static_cast<int8_t>(target.scalar_type()), dims.data(), static_cast<int32_t>(dims.size())));
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
+  if (target.numel() == 0) return target;
+  const bool from = self.device().type() == kDevice, to = target.device().type() == kDevice;
+  TORCH_CHECK((from || self.is_cpu()) && (to || target.is_cpu()), "TPU2001: cannot copy between ", self.device(),
+              " and ", target.device(), "; hint: copy through the CPU");
+  if (from && to) {
+    device_to_device(self, target);
+  } else if (to) {
+    host_to_device(self, target);
+  } else {
+    const_cast<Tensor&>(target).copy_(on_host(self));
+  }
+  return target;
+}
+
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
+  if (self.sizes() != target.sizes()) target.resize_(self.sizes());
+  return copy_from(self, target, false);
+}
+
+at::Scalar local_scalar_dense(const Tensor& self) { return on_host(self).item(); }
+
+bool equal(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two "
+              "devices, ", self.device(), " and ", other.device(), "!");
+  if (self.sizes() != other.sizes()) return false;
+  return self.numel() == 0 || at::eq(self, other).all().item<bool>();
+}
+
+void record_stream(Tensor& /*self*/, c10::Stream /*stream*/) {}
+}  // namespace
+}  // namespace tpu
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", tpu::empty);
+  m.impl("empty_strided", tpu::empty_strided);
+  m.impl("view", tpu::view);
+  m.impl("alias", at::native::alias);
+  m.impl("as_strided", tpu::as_strided);
+  m.impl("_reshape_alias", tpu::reshape_alias);
+  m.impl("unfold", at::native::unfold);
+  m.impl("view_as_real", at::native::view_as_real);
+  m.impl("view_as_complex", at::native::view_as_complex);
+  m.impl("resize_", tpu::resize);
+  m.impl("set_", tpu::set_nothing);
+  m.impl("set_.source_Tensor", tpu::set_tensor);
+  m.impl("set_.source_Storage", tpu::set_whole_storage);
+  m.impl("set_.source_Storage_storage_offset", tpu::set_storage);
+  m.impl("_copy_from", tpu::copy_from);
+  m.impl("_copy_from_and_resize", tpu::copy_from_and_resize);
+  m.impl("_local_scalar_dense", tpu::local_scalar_dense);
+  m.impl("equal", tpu::equal);
+  m.impl("is_set_to", at::native::is_set_to);
+  m.impl("record_stream", tpu::record_stream);
+}
+
+// The copy kernels read and write through the bits themselves; resolving them first would recurse.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }

@@ -4,10 +4,70 @@
 #include <cstdint>
 
 extern "C" {
+// A tensor, borrowed for a call. `cell` is the storage's data pointer; null for an undefined tensor.
+typedef struct TpuTensor {
+  void* cell;
+  const int64_t* sizes;
+  const int64_t* strides;
+  int64_t offset;
+  int32_t ndim;
+  int8_t dtype;   // c10::ScalarType
+  uint8_t flags;  // 1 conj, 2 neg
+} TpuTensor;
+
+enum TpuTag : uint8_t {
+  kTpuNone, kTpuTensor, kTpuHost, kTpuTensors, kTpuInt, kTpuFloat, kTpuBool, kTpuComplex, kTpuInts, kTpuFloats, kTpuBools,
+  kTpuNumbers, kTpuStr
+};
+
+// An argument, borrowed for a call. kTpuHost: a 0-dimensional CPU tensor, whose value has the tag
+// `number`. kTpuNumbers points at TpuArgs, kTpuTensors at TpuTensors.
+typedef struct TpuArg {
+  uint8_t tag;
+  uint8_t number;
+  int8_t dtype;
+  uint8_t wrapped;
+  uint32_t len;
+  union { int64_t i; double d; const void* p; } v;
+  double im;
+} TpuArg;
+
+// What a call's numbers depend on besides its arguments.
+typedef struct TpuContext {
+  int8_t default_dtype;
+  uint8_t deterministic;
+  uint8_t precision;  // 0 highest, 1 high, 2 medium
+} TpuContext;
+
+// A new tensor (cell owned by the caller; null: undefined), or after rc 100 the shape that the
+// mutated tensor number `index` has to get. Pointers live until the thread's next call.
+typedef struct TpuResult {
+  void* cell;
+  const int64_t* sizes;
+  const int64_t* strides;
+  size_t nbytes;
+  int32_t ndim;
+  int32_t index;
+  int8_t dtype;
+} TpuResult;
+
 void* tpu_cell_new(size_t nbytes, int32_t device);
 void tpu_cell_free(void* cell);
 int32_t tpu_cell_resize(void* cell, size_t nbytes);
 int32_t tpu_cell_copy(void* dst, const void* src, size_t nbytes);
+int32_t tpu_cell_upload(void* cell, const void* data, size_t nbytes, int8_t dtype, const int64_t* dims, int32_t ndim);
+// The storage's bytes on the host until tpu_host_release(*guard).
+int32_t tpu_cell_host(const void* cell, const void** data, void** guard);
+void tpu_host_release(void* guard);
+int32_t tpu_share(const TpuTensor* dst, const TpuTensor* src, uint8_t* done);
+
+// Ids of the kernels that serve the given schemas; UINT32_MAX for those that no row serves.
+void tpu_plan(const char* const* schemas, uint32_t count, uint32_t* ids);
+int32_t tpu_call(uint32_t kernel, const TpuArg* args, uint32_t count, const TpuContext* context, void* generator,
+                 TpuResult* results, uint32_t capacity, uint32_t* produced);
+// Counts a fallback; rc of the policy. `first` says whether to warn.
+int32_t tpu_fallback(const char* op, uint64_t bytes, uint8_t* first);
+
 int32_t tpu_synchronize(int32_t device);
 int32_t tpu_device_count(void);
 int32_t tpu_is_forked(void);
@@ -15,6 +75,8 @@ void tpu_memory_stats(int32_t device, int64_t out[4]);
 void tpu_memory_reset_peak(int32_t device);
 uint64_t tpu_now_ns(void);
 const char* tpu_last_error(void);
+void tpu_generator_reserve(void* generator, uint64_t blocks, uint64_t* seed, uint64_t* offset);
 }
 
+// Throws the c10 exception of the kind rc.
 void tpu_check(int32_t rc);

@@ -19,5 +19,7 @@ use pyo3::prelude::*;
 #[pymodule]
 #[pyo3(name = "_C")]
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    python::register(module)
+    python::register(module)?;
+    call::register();
+    Ok(())
 }

@@ -23,7 +23,11 @@ unsafe extern "C" {
 
 /// What the loader looks for in the file of a library that cannot be loaded.
 #[used]
-static BUILT_FOR: &str = concat!("torch_tpu is built for torch ", env!("TPU_TORCH_VERSION"), ";");
+static BUILT_FOR: &str = concat!(
+    "torch_tpu is built for torch ",
+    env!("TPU_TORCH_VERSION"),
+    ";"
+);
 
 const FUNCTIONS: &[fn(&Bound<'_, PyModule>) -> PyResult<()>] = &[
     |m| m.add_function(wrap_pyfunction!(configure, m)?),
@@ -64,7 +68,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if !refused.is_null() {
         // SAFETY: not null, so it points at a NUL-terminated message that is never freed.
         let message = unsafe { CStr::from_ptr(refused) };
-        return Err(PyImportError::new_err(message.to_string_lossy().into_owned()));
+        return Err(PyImportError::new_err(
+            message.to_string_lossy().into_owned(),
+        ));
     }
     module.add("torch_version", built_for)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -73,7 +79,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// `2.14` of `2.14.0+cu130`.
 fn minor(version: &str) -> &str {
-    let end = version.match_indices('.').nth(1).map_or(version.len(), |(at, _)| at);
+    let end = version
+        .match_indices('.')
+        .nth(1)
+        .map_or(version.len(), |(at, _)| at);
     &version[..end]
 }
 
@@ -92,7 +101,8 @@ fn configure(plugin: PathBuf, platform: &str) -> PyResult<()> {
 /// Opens the device unless it is open. Raises `RuntimeError` where that fails.
 #[pyfunction]
 fn open_device(py: Python<'_>) -> PyResult<()> {
-    py.detach(|| runtime::get().map(drop)).map_err(runtime_error)
+    py.detach(|| runtime::get().map(drop))
+        .map_err(runtime_error)
 }
 
 /// Whether the device is open.
@@ -122,13 +132,15 @@ fn current_device() -> i32 {
 /// What the plugin calls the device; opens it.
 #[pyfunction]
 fn device_name(py: Python<'_>) -> PyResult<String> {
-    py.detach(|| runtime::get().map(|device| device.device_name().to_string())).map_err(runtime_error)
+    py.detach(|| runtime::get().map(|device| device.device_name().to_string()))
+        .map_err(runtime_error)
 }
 
 /// `cpu` or `tpu`; opens the device.
 #[pyfunction]
 fn platform(py: Python<'_>) -> PyResult<String> {
-    py.detach(|| runtime::get().map(|device| device.platform().to_string())).map_err(runtime_error)
+    py.detach(|| runtime::get().map(|device| device.platform().to_string()))
+        .map_err(runtime_error)
 }
 
 /// Seed and offset of a device's default generator. Starts nothing.
@@ -155,14 +167,22 @@ fn checked(device: u8) -> PyResult<i32> {
     if i32::from(device) < count {
         return Ok(device.into());
     }
-    Err(PyValueError::new_err(format!("tpu:{device} has no generator: there are {count}")))
+    Err(PyValueError::new_err(format!(
+        "tpu:{device} has no generator: there are {count}"
+    )))
 }
 
 /// Bytes held, peak, buffers held, buffers ever made, and the limit (0 before the device is open).
 #[pyfunction]
 fn memory_stats(device: usize) -> (u64, u64, u64, u64, u64) {
     let now = memory::stats(device);
-    (now.allocated, now.peak, now.buffers, now.allocations, now.limit)
+    (
+        now.allocated,
+        now.peak,
+        now.buffers,
+        now.allocations,
+        now.limit,
+    )
 }
 
 /// Makes the bytes held now the peak.
@@ -193,7 +213,9 @@ fn setting_names() -> Vec<&'static str> {
 /// The value of a setting, as it would be written. Raises `KeyError` for an unknown name.
 #[pyfunction]
 fn get_setting(name: &str) -> PyResult<String> {
-    settings::find(name).map(|setting| setting.get()).map_err(setting_error)
+    settings::find(name)
+        .map(|setting| setting.get())
+        .map_err(setting_error)
 }
 
 /// Changes a setting. Raises `KeyError` for an unknown name, `ValueError` for a bad value, and

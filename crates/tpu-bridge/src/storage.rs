@@ -1,72 +1,203 @@
-//! Storages as PyTorch's allocator sees them.
+//! Storages as PyTorch's allocator and copy kernels see them.
 
-use std::ffi::{c_char, c_void};
-use std::sync::OnceLock;
+use std::ffi::c_void;
+use std::slice;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-struct Cell {
-    bytes: Vec<u8>,
+use tpu_eager::{Cell, Error, from_scalar_type, runtime};
+use tpu_obs::memory;
+use tpu_pjrt::Buffer;
+
+use crate::call::{TpuTensor, tensor};
+use crate::error::guard;
+
+/// A cell that PyTorch's data pointer points to.
+///
+/// # Safety
+/// `cell` comes from [`into_raw`] and its DataPtr lives longer than `'a`.
+pub(crate) unsafe fn cell<'a>(cell: *const c_void) -> &'a Cell {
+    // SAFETY: by the contract above; cells are shared between threads and lock by themselves.
+    unsafe { &*cell.cast::<Cell>() }
+}
+
+/// Hands a cell to a DataPtr.
+pub(crate) fn into_raw(cell: Cell) -> *mut c_void {
+    Box::into_raw(Box::new(cell)).cast()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_cell_new(nbytes: usize, _device: i32) -> *mut c_void {
-    Box::into_raw(Box::new(Cell { bytes: vec![0; nbytes] })).cast()
+    into_raw(Cell::undefined(nbytes))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tpu_cell_free(cell: *mut c_void) {
     if !cell.is_null() {
-        // SAFETY: made by `tpu_cell_new` and freed once, by the deleter of its DataPtr.
+        // SAFETY: made by `into_raw` and freed once, by the deleter of its DataPtr.
         drop(unsafe { Box::from_raw(cell.cast::<Cell>()) });
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tpu_cell_resize(cell: *mut c_void, nbytes: usize) -> i32 {
-    // SAFETY: a live cell of `tpu_cell_new`; PyTorch holds its storage during the call.
-    unsafe { &mut *cell.cast::<Cell>() }.bytes.resize(nbytes, 0);
-    0
+unsafe extern "C" fn tpu_cell_resize(raw: *mut c_void, nbytes: usize) -> i32 {
+    // SAFETY: PyTorch holds the storage during the call.
+    guard(|| unsafe { cell(raw) }.resize(nbytes).map(|()| 0))
+}
+
+/// The allocator's `copy_data`: storages are immutable buffers, so that whole ones are shared.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tpu_cell_copy(dst: *mut c_void, src: *const c_void, _nbytes: usize) -> i32 {
+    guard(|| {
+        // SAFETY: PyTorch holds both storages during the call.
+        let (dst, src) = unsafe { (cell(dst), cell(src)) };
+        if let Some(buffer) = src.get()? {
+            dst.set(buffer);
+            dst.resize(dst.nbytes())?;
+        }
+        Ok(0)
+    })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tpu_cell_copy(dst: *mut c_void, src: *const c_void, nbytes: usize) -> i32 {
-    // SAFETY: two live cells of `tpu_cell_new`, both at least `nbytes` long.
-    let (dst, src) = unsafe { (&mut *dst.cast::<Cell>(), &*src.cast::<Cell>()) };
-    dst.bytes[..nbytes].copy_from_slice(&src.bytes[..nbytes]);
-    0
+unsafe extern "C" fn tpu_cell_upload(
+    raw: *mut c_void,
+    data: *const c_void,
+    nbytes: usize,
+    dtype: i8,
+    dims: *const i64,
+    ndim: i32,
+) -> i32 {
+    guard(|| {
+        let dtype = from_scalar_type(dtype).ok_or_else(|| unsupported(dtype))?;
+        // SAFETY: the caller passes a live storage, `nbytes` readable bytes and `ndim` sizes.
+        let (cell, bytes, dims) = unsafe {
+            (
+                cell(raw),
+                bytes(data, nbytes),
+                slice::from_raw_parts(dims, ndim as usize),
+            )
+        };
+        tpu_eager::upload(cell, bytes, dtype, dims)?;
+        Ok(0)
+    })
+}
+
+/// `nbytes` bytes at `data`, which may be null for none.
+///
+/// # Safety
+/// `data` points to that many readable bytes during `'a`.
+unsafe fn bytes<'a>(data: *const c_void, nbytes: usize) -> &'a [u8] {
+    if nbytes == 0 {
+        return &[];
+    }
+    // SAFETY: by the contract above.
+    unsafe { slice::from_raw_parts(data.cast::<u8>(), nbytes) }
+}
+
+/// The error for an element type that no device here holds.
+pub(crate) fn unsupported(dtype: i8) -> Error {
+    Error::Op(tpu_ops::Error::Torch {
+        class: tpu_ops::Class::Type,
+        message: format!(
+            "TPU2004: tensors of c10::ScalarType number {dtype} (quantised or packed) are not \
+             supported on the device \"tpu\"; hint: dequantize() or convert on the CPU first"
+        ),
+    })
+}
+
+/// Keeps the memory that `tpu_cell_host` gave out.
+struct HostGuard {
+    bytes: Vec<u8>,
+    buffer: Option<Arc<Buffer>>,
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tpu_cell_host(
+    raw: *const c_void,
+    data: *mut *const c_void,
+    out: *mut *mut c_void,
+) -> i32 {
+    guard(|| {
+        // SAFETY: PyTorch holds the storage during the call.
+        let host = tpu_eager::host(unsafe { cell(raw) })?;
+        let guard = Box::new(match host {
+            tpu_eager::Host::Shared(buffer) => HostGuard {
+                bytes: Vec::new(),
+                buffer: Some(buffer),
+            },
+            tpu_eager::Host::Copied(bytes) => HostGuard {
+                bytes,
+                buffer: None,
+            },
+        });
+        let start = match &guard.buffer {
+            Some(buffer) => buffer.host_bytes()?.unwrap_or_default().as_ptr(),
+            None => guard.bytes.as_ptr(),
+        };
+        // SAFETY: the caller passes two pointers to write to.
+        unsafe {
+            data.write(start.cast());
+            out.write(Box::into_raw(guard).cast());
+        }
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tpu_host_release(guard: *mut c_void) {
+    // SAFETY: made by `tpu_cell_host` and released once, by the deleter of the host tensor.
+    drop(unsafe { Box::from_raw(guard.cast::<HostGuard>()) });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tpu_share(dst: *const TpuTensor, src: *const TpuTensor, done: *mut u8) -> i32 {
+    guard(|| {
+        // SAFETY: the caller passes two live descriptions and a byte to write to.
+        let (dst, src) = unsafe { (tensor(&*dst)?, tensor(&*src)?) };
+        let shared = tpu_eager::share(&dst, &src)?;
+        // SAFETY: as above.
+        unsafe { done.write(u8::from(shared)) };
+        Ok(0)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_synchronize(_device: i32) -> i32 {
-    0
+    guard(|| {
+        if runtime::is_open() {
+            runtime::get()?.synchronize()?;
+        }
+        Ok(0)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_device_count() -> i32 {
-    1
+    i32::from(runtime::is_configured())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_is_forked() -> i32 {
-    0
+    i32::from(tpu_pjrt::is_forked())
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tpu_memory_stats(_device: i32, out: *mut i64) {
+unsafe extern "C" fn tpu_memory_stats(device: i32, out: *mut i64) {
+    let stats = memory::stats(device.max(0) as usize);
+    let limit = stats.limit;
+    let figures = [stats.allocated, stats.peak, limit, stats.buffers];
     // SAFETY: the caller passes four integers.
-    unsafe { out.cast::<[i64; 4]>().write([0; 4]) }
+    unsafe { out.cast::<[i64; 4]>().write(figures.map(|n| n as i64)) }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn tpu_memory_reset_peak(_device: i32) {}
+extern "C" fn tpu_memory_reset_peak(device: i32) {
+    memory::reset_peak(device.max(0) as usize);
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn tpu_last_error() -> *const c_char {
-    c"".as_ptr()
 }

@@ -37,14 +37,24 @@ impl Kernel {
     pub fn new(plan: Plan) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let params = plan.op.params();
-        Self { plan, id: NEXT.fetch_add(1, Relaxed), params }
+        Self {
+            plan,
+            id: NEXT.fetch_add(1, Relaxed),
+            params,
+        }
     }
 
     /// A kernel that calls a row as its functional overload.
     pub fn functional(op: &'static Op) -> Self {
         let args = (0..op.params().len()).collect();
-        let plan =
-            Plan { op, args, fresh: 1, mutated: Vec::new(), out: false, dtype_of_out: false };
+        let plan = Plan {
+            op,
+            args,
+            fresh: 1,
+            mutated: Vec::new(),
+            out: false,
+            dtype_of_out: false,
+        };
         Self::new(plan)
     }
 }
@@ -58,8 +68,18 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn bytes(&self) -> [u8; 4] {
-        let Settings { precision, default_dtype, deterministic, tpu } = self.settings;
-        [precision as u8, default_dtype as u8, u8::from(deterministic), u8::from(tpu)]
+        let Settings {
+            precision,
+            default_dtype,
+            deterministic,
+            tpu,
+        } = self.settings;
+        [
+            precision as u8,
+            default_dtype as u8,
+            u8::from(deterministic),
+            u8::from(tpu),
+        ]
     }
 }
 
@@ -72,15 +92,15 @@ pub trait Random {
 }
 
 /// A call of a kernel.
-pub struct Call<'a> {
+pub struct Call<'c, 'a> {
     /// The overload.
-    pub kernel: &'a Kernel,
+    pub kernel: &'c Kernel,
     /// Its arguments, in the order of its schema.
-    pub args: &'a [Arg<'a>],
+    pub args: &'c [Arg<'a>],
     /// What else decides its numbers.
     pub context: Context,
     /// Its generator.
-    pub random: &'a dyn Random,
+    pub random: &'c dyn Random,
 }
 
 /// What came of a call.
@@ -94,7 +114,7 @@ pub enum Outcome {
 type Signatures = RwLock<FxHashMap<Box<[u8]>, Arc<Entry>>>;
 static SIGNATURES: std::sync::LazyLock<Signatures> = std::sync::LazyLock::new(Signatures::default);
 
-impl Call<'_> {
+impl Call<'_, '_> {
     /// Runs the call.
     ///
     /// # Errors
@@ -106,10 +126,14 @@ impl Call<'_> {
         if self.kernel.plan.op.count().is_some() {
             let counts = self.count(runtime, &mut gathered)?;
             gathered.counts(&counts);
-            let entry = self.entry(runtime, &gathered, |c| lower(c.kernel, c.args, &c.context, &counts));
+            let entry = self.entry(runtime, &gathered, |c| {
+                lower(c.kernel, c.args, &c.context, &counts)
+            });
             return self.finish(runtime, &gathered, entry?);
         }
-        let entry = self.entry(runtime, &gathered, |c| lower(c.kernel, c.args, &c.context, &[]))?;
+        let entry = self.entry(runtime, &gathered, |c| {
+            lower(c.kernel, c.args, &c.context, &[])
+        })?;
         self.finish(runtime, &gathered, entry)
     }
 
@@ -129,8 +153,9 @@ impl Call<'_> {
     /// Runs the count of a row whose result sizes depend on the data, and reads it.
     fn count(&self, runtime: &Runtime, gathered: &mut Gathered<'_>) -> Result<Vec<i64>> {
         gathered.key.push(u8::MAX);
-        let entry =
-            self.entry(runtime, gathered, |c| lower_count(c.kernel, c.args, &c.context))?;
+        let entry = self.entry(runtime, gathered, |c| {
+            lower_count(c.kernel, c.args, &c.context)
+        })?;
         let cells = self.launch(runtime, gathered, &entry)?;
         let mut counts = Vec::with_capacity(cells.len());
         for cell in cells.iter().flatten() {
@@ -163,7 +188,10 @@ impl Call<'_> {
             return Ok(entry);
         }
         if show::wants(Topic::Hlo) {
-            show::line(Topic::Hlo, format_args!("{}\n{}", self.kernel.plan.op.name, module.text));
+            show::line(
+                Topic::Hlo,
+                format_args!("{}\n{}", self.kernel.plan.op.name, module.text),
+            );
         }
         let shape = |ty: &Type| Shape::new(element_type(ty.dtype), &ty.dims);
         let module = Module {
@@ -208,13 +236,21 @@ impl Call<'_> {
     ) -> Result<(Args, SmallVec<[bool; 8]>)> {
         let mut args = Args::new();
         let mut taken = SmallVec::new();
-        let (seed, offset) = if entry.drawn > 0 { self.random.reserve(entry.drawn) } else { (0, 0) };
+        let (seed, offset) = if entry.drawn > 0 {
+            self.random.reserve(entry.drawn)
+        } else {
+            (0, 0)
+        };
         for ((slot, dtype), donate) in entry.slots.iter().zip(&entry.donates) {
             let mut gave = false;
             args.push(match *slot {
                 Slot::Buffer(i) => {
                     let input = gathered.inputs[i as usize];
-                    match donate.then(|| input.cell.take()).flatten().map(Arc::try_unwrap) {
+                    match donate
+                        .then(|| input.cell.take())
+                        .flatten()
+                        .map(Arc::try_unwrap)
+                    {
                         Some(Ok(buffer)) => {
                             gave = true;
                             LaunchArg::Donate(buffer)

@@ -32,12 +32,18 @@ enum Value {
 impl Cell {
     /// A storage of `nbytes` bytes that takes no device memory yet.
     pub fn undefined(nbytes: usize) -> Self {
-        Self { nbytes: AtomicUsize::new(nbytes), value: Mutex::new(Value::Undefined) }
+        Self {
+            nbytes: AtomicUsize::new(nbytes),
+            value: Mutex::new(Value::Undefined),
+        }
     }
 
     /// A storage that holds `buffer`.
     pub fn holding(buffer: Arc<Buffer>, nbytes: usize) -> Self {
-        Self { nbytes: AtomicUsize::new(nbytes), value: Mutex::new(Value::Held(buffer)) }
+        Self {
+            nbytes: AtomicUsize::new(nbytes),
+            value: Mutex::new(Value::Held(buffer)),
+        }
     }
 
     /// Size in bytes.

@@ -66,7 +66,12 @@ pub fn share(target: &Tensor<'_>, source: &Tensor<'_>) -> Result<bool> {
 
 fn same_order(a: &Tensor<'_>, b: &Tensor<'_>) -> bool {
     let moving = |t: &Tensor<'_>| -> Dims {
-        t.sizes.iter().zip(t.strides).filter(|(n, _)| **n != 1).map(|(_, s)| *s).collect()
+        t.sizes
+            .iter()
+            .zip(t.strides)
+            .filter(|(n, _)| **n != 1)
+            .map(|(_, s)| *s)
+            .collect()
     };
     moving(a) == moving(b)
 }

@@ -29,12 +29,18 @@ const SCALAR_TYPES: [(i8, DType); 19] = [
 /// device here holds.
 pub fn from_scalar_type(number: i8) -> Option<DType> {
     // Most numbers are few steps from their place in the table.
-    SCALAR_TYPES.iter().find(|(n, _)| *n == number).map(|(_, t)| *t)
+    SCALAR_TYPES
+        .iter()
+        .find(|(n, _)| *n == number)
+        .map(|(_, t)| *t)
 }
 
 /// The `c10::ScalarType` number of a type.
 pub fn scalar_type(dtype: DType) -> i8 {
-    SCALAR_TYPES.iter().find(|(_, t)| *t == dtype).map_or(-1, |(n, _)| *n)
+    SCALAR_TYPES
+        .iter()
+        .find(|(_, t)| *t == dtype)
+        .map_or(-1, |(n, _)| *n)
 }
 
 /// The PJRT type of a StableHLO type.

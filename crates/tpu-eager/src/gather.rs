@@ -28,7 +28,10 @@ pub(crate) struct Gathered<'a> {
 pub(crate) fn slot<'a>(inputs: &mut SmallVec<[Input<'a>; 6]>, t: &Tensor<'a>) -> u32 {
     let known = inputs.iter().position(|i| std::ptr::eq(i.cell, t.cell));
     known.unwrap_or_else(|| {
-        inputs.push(Input { cell: t.cell, dtype: t.dtype });
+        inputs.push(Input {
+            cell: t.cell,
+            dtype: t.dtype,
+        });
         inputs.len() - 1
     }) as u32
 }
@@ -75,8 +78,13 @@ impl<'a> Gathered<'a> {
         match arg {
             Arg::None => self.key.push(0),
             Arg::Tensor(t) => self.tensor(t),
-            Arg::Host { number, dtype, wrapped } => {
-                self.key.extend_from_slice(&[2, *dtype as u8, u8::from(*wrapped)]);
+            Arg::Host {
+                number,
+                dtype,
+                wrapped,
+            } => {
+                self.key
+                    .extend_from_slice(&[2, *dtype as u8, u8::from(*wrapped)]);
                 self.numbers.push(*number);
             }
             Arg::Tensors(list) => {
@@ -105,7 +113,8 @@ impl<'a> Gathered<'a> {
             Arg::Floats(list) => {
                 self.key.push(7);
                 self.length(list.len());
-                list.iter().for_each(|x| self.key.extend_from_slice(&x.to_bits().to_le_bytes()));
+                list.iter()
+                    .for_each(|x| self.key.extend_from_slice(&x.to_bits().to_le_bytes()));
             }
             Arg::Bools(list) => {
                 self.key.push(8);
@@ -124,7 +133,8 @@ impl<'a> Gathered<'a> {
 
     fn number(&mut self, param: Param, n: Number) {
         let fixed = param.bound.fixes(n);
-        self.key.extend_from_slice(&[4, n.dtype() as u8, u8::from(fixed)]);
+        self.key
+            .extend_from_slice(&[4, n.dtype() as u8, u8::from(fixed)]);
         if fixed {
             let (low, high) = n.bits();
             self.key.extend_from_slice(&low.to_le_bytes());
@@ -156,7 +166,8 @@ impl<'a> Gathered<'a> {
         match view_of(t) {
             None => self.key.push(0),
             Some(view) => {
-                self.key.push(1 + view.discriminant() * 2 + u8::from(view.needs_offset()));
+                self.key
+                    .push(1 + view.discriminant() * 2 + u8::from(view.needs_offset()));
                 self.dims(t.strides);
                 if view.needs_offset() {
                     self.numbers.push(Number::Int(t.offset));
@@ -182,7 +193,8 @@ impl<'a> Gathered<'a> {
 
     fn dims(&mut self, list: &[i64]) {
         self.length(list.len());
-        list.iter().for_each(|d| self.key.extend_from_slice(&d.to_le_bytes()));
+        list.iter()
+            .for_each(|d| self.key.extend_from_slice(&d.to_le_bytes()));
     }
 
     fn length(&mut self, n: usize) {

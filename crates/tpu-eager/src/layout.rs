@@ -69,8 +69,10 @@ mod tests {
     use super::*;
 
     fn got(out: &[i64], operands: &[(&[i64], &[i64])]) -> Vec<i64> {
-        let operands: Vec<(Dims, Dims)> =
-            operands.iter().map(|(n, s)| ((*n).into(), (*s).into())).collect();
+        let operands: Vec<(Dims, Dims)> = operands
+            .iter()
+            .map(|(n, s)| ((*n).into(), (*s).into()))
+            .collect();
         strides(out, &order(out, &operands)).to_vec()
     }
 
@@ -79,10 +81,16 @@ mod tests {
         // Values of torch 2.14 on the CPU for `a + b`.
         assert_eq!(got(&[2, 3], &[(&[2, 3], &[1, 2])]), [1, 2]);
         assert_eq!(got(&[2, 3], &[(&[2, 3], &[3, 1])]), [3, 1]);
-        assert_eq!(got(&[2, 3], &[(&[2, 3], &[1, 2]), (&[2, 3], &[3, 1])]), [1, 2]);
+        assert_eq!(
+            got(&[2, 3], &[(&[2, 3], &[1, 2]), (&[2, 3], &[3, 1])]),
+            [1, 2]
+        );
         let channels_last: (&[i64], &[i64]) = (&[2, 3, 4, 5], &[60, 1, 15, 3]);
         assert_eq!(got(&[2, 3, 4, 5], &[channels_last]), [60, 1, 15, 3]);
-        assert_eq!(got(&[2, 3, 4, 5], &[channels_last, (&[5], &[1])]), [60, 1, 15, 3]);
+        assert_eq!(
+            got(&[2, 3, 4, 5], &[channels_last, (&[5], &[1])]),
+            [60, 1, 15, 3]
+        );
         assert_eq!(got(&[2, 3], &[(&[1, 3], &[3, 1])]), [3, 1]);
     }
 }

@@ -91,11 +91,7 @@ pub(crate) fn lower(
 ///
 /// # Errors
 /// As [`lower`].
-pub(crate) fn lower_count(
-    kernel: &Kernel,
-    args: &[Arg<'_>],
-    context: &Context,
-) -> Result<Lowered> {
+pub(crate) fn lower_count(kernel: &Kernel, args: &[Arg<'_>], context: &Context) -> Result<Lowered> {
     let (mut l, op_args, _) = start(kernel, args, context)?;
     let count = kernel.plan.op.count();
     let count = count.ok_or_else(|| OpError::runtime("the operator has no count"))?;
@@ -133,9 +129,11 @@ impl<'a> Lowering<'a> {
         Ok(match arg {
             Arg::None => OpArg::None,
             Arg::Tensor(t) => OpArg::Tensor(self.tensor(t)?),
-            Arg::Host { number, dtype, wrapped } => {
-                OpArg::Tensor(self.host(*number, *dtype, *wrapped))
-            }
+            Arg::Host {
+                number,
+                dtype,
+                wrapped,
+            } => OpArg::Tensor(self.host(*number, *dtype, *wrapped)),
             Arg::Tensors(list) => {
                 let read = |t: &Option<Tensor<'a>>| match t {
                     Some(t) => self.tensor(t).map(Some),
@@ -184,11 +182,19 @@ impl<'a> Lowering<'a> {
         let x = match view_of(t) {
             None => self.b.reshape(base, t.sizes)?,
             Some(view) => {
-                let offset = if view.needs_offset() { self.next_number() } else { 0 };
+                let offset = if view.needs_offset() {
+                    self.next_number()
+                } else {
+                    0
+                };
                 view.read(&mut self.b, base, offset)?
             }
         };
-        let x = if t.conj { conjugate(&mut self.b, x)? } else { x };
+        let x = if t.conj {
+            conjugate(&mut self.b, x)?
+        } else {
+            x
+        };
         Ok(if t.neg { self.b.negate(x) } else { x })
     }
 
@@ -224,13 +230,23 @@ impl<'a> Lowering<'a> {
 
     fn target(&mut self, t: &Tensor<'a>) -> Target<'a> {
         if t.sizes.contains(&0) {
-            return Target { tensor: *t, slot: None, view: None, offset: 0 };
+            return Target {
+                tensor: *t,
+                slot: None,
+                view: None,
+                offset: 0,
+            };
         }
         let slot = slot(&mut self.inputs, t);
         let view = view_of(t);
         let needs = view.as_ref().is_some_and(View::needs_offset);
         let offset = if needs { self.next_number() } else { 0 };
-        Target { tensor: *t, slot: Some(slot), view, offset }
+        Target {
+            tensor: *t,
+            slot: Some(slot),
+            view,
+            offset,
+        }
     }
 
     fn finish(mut self, kernel: &Kernel, outs: Outs, targets: &[Target<'a>]) -> Result<Lowered> {
@@ -309,7 +325,13 @@ impl<'a> Lowering<'a> {
             Some(values.len() - 1)
         };
         let nbytes = numel as usize * dtype.size();
-        Ok(Some(Fresh { dtype, sizes: dims, strides, nbytes, output }))
+        Ok(Some(Fresh {
+            dtype,
+            sizes: dims,
+            strides,
+            nbytes,
+            output,
+        }))
     }
 
     fn write(
@@ -358,7 +380,11 @@ impl<'a> Lowering<'a> {
             ))
             .into());
         }
-        let v = if t.conj { conjugate(&mut self.b, v)? } else { v };
+        let v = if t.conj {
+            conjugate(&mut self.b, v)?
+        } else {
+            v
+        };
         Ok(if t.neg { self.b.negate(v) } else { v })
     }
 
@@ -393,13 +419,20 @@ impl<'a> Lowering<'a> {
         }
         // The storage keeps its shape, so that its buffer can be taken over.
         let fits = same && self.b.ty(new).numel() == held.numel();
-        Ok(if fits { self.b.reshape(new, &held.dims)? } else { new })
+        Ok(if fits {
+            self.b.reshape(new, &held.dims)?
+        } else {
+            new
+        })
     }
 }
 
 /// Whether dense strides are in another order than row-major.
 fn is_permuted((sizes, strides): &(Dims, Dims)) -> bool {
-    let moving = sizes.iter().zip(strides).filter(|(n, s)| **n > 1 && **s > 0);
+    let moving = sizes
+        .iter()
+        .zip(strides)
+        .filter(|(n, s)| **n > 1 && **s > 0);
     let moving: SmallVec<[i64; 6]> = moving.map(|(_, s)| *s).collect();
     moving.windows(2).any(|w| w[0] < w[1])
 }
@@ -434,5 +467,10 @@ fn resizes(
         let dims = &b.ty(*v).dims;
         (dims.as_slice() != t.tensor.sizes).then(|| (i, dims.clone()))
     };
-    Ok(outs.iter().zip(targets).enumerate().filter_map(differs).collect())
+    Ok(outs
+        .iter()
+        .zip(targets)
+        .enumerate()
+        .filter_map(differs)
+        .collect())
 }

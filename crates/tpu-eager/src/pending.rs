@@ -43,7 +43,9 @@ fn judge(bytes: &[u8], message: &str) -> Result<()> {
     if value == FINE {
         return Ok(());
     }
-    let (class, text) = message.split_once(": ").unwrap_or(("RuntimeError", message));
+    let (class, text) = message
+        .split_once(": ")
+        .unwrap_or(("RuntimeError", message));
     let class = match class {
         "IndexError" => Class::Index,
         "ValueError" => Class::Value,

@@ -13,7 +13,6 @@ use tpu_pjrt::{Buffer, Client, Platform, Plugin, Shape};
 pub const DEVICE: usize = 0;
 
 /// Everything that lives as long as the device.
-#[derive(Debug)]
 pub struct Runtime {
     client: Arc<Client>,
     /// Compiled programs.
@@ -91,7 +90,13 @@ impl Runtime {
         }
         let programs = Programs::new(Arc::clone(&client), Options::from_settings());
         let (numbers, pending) = (Numbers::default(), Pending::default());
-        Ok(Self { client, programs, numbers, pending, last: Mutex::new(Weak::new()) })
+        Ok(Self {
+            client,
+            programs,
+            numbers,
+            pending,
+            last: Mutex::new(Weak::new()),
+        })
     }
 
     /// The PJRT client.

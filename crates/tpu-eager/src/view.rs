@@ -22,7 +22,12 @@ enum Kind {
     Empty,
     /// The storage seen as `cover` (row-major, with `pad` elements after its end), of which the
     /// block `take` is the tensor, up to a reshape, a permutation and stretching.
-    Block { cover: Dims, take: Dims, strides: Dims, pad: i64 },
+    Block {
+        cover: Dims,
+        take: Dims,
+        strides: Dims,
+        pad: i64,
+    },
     /// Positions that do not nest.
     Scattered,
 }
@@ -43,13 +48,19 @@ impl View {
         } else {
             block(numel, sizes, strides, offset).unwrap_or(Kind::Scattered)
         };
-        Self { sizes: sizes.into(), strides: strides.into(), kind }
+        Self {
+            sizes: sizes.into(),
+            strides: strides.into(),
+            kind,
+        }
     }
 
     /// Whether the tensor is the whole storage, in any dense order.
     pub fn is_whole(&self) -> bool {
         match &self.kind {
-            Kind::Block { cover, take, pad, .. } => cover == take && *pad == 0 && !self.stretches(),
+            Kind::Block {
+                cover, take, pad, ..
+            } => cover == take && *pad == 0 && !self.stretches(),
             _ => false,
         }
     }
@@ -73,7 +84,10 @@ impl View {
     }
 
     fn stretches(&self) -> bool {
-        self.sizes.iter().zip(&self.strides).any(|(n, s)| *n > 1 && *s == 0)
+        self.sizes
+            .iter()
+            .zip(&self.strides)
+            .any(|(n, s)| *n > 1 && *s == 0)
     }
 
     /// The tensor's elements, in the shape of its sizes. `storage` has the storage's elements in
@@ -81,7 +95,12 @@ impl View {
     pub fn read(&self, b: &mut Builder, storage: Value, offset: u32) -> Result<Value> {
         match &self.kind {
             Kind::Empty => Ok(b.full(0, b.dtype(storage), &self.sizes)),
-            Kind::Block { cover, take, strides, pad } => {
+            Kind::Block {
+                cover,
+                take,
+                strides,
+                pad,
+            } => {
                 let x = flat(b, storage, *pad, cover)?;
                 let x = if cover == take {
                     x
@@ -110,7 +129,12 @@ impl View {
                 let order: Dims = self.order().iter().map(|d| *d as i64).collect();
                 b.transpose(value, &order)
             }
-            Kind::Block { cover, take, strides, pad } => {
+            Kind::Block {
+                cover,
+                take,
+                strides,
+                pad,
+            } => {
                 let old = storage(b);
                 let dims = b.dims(old);
                 let base = flat(b, old, *pad, cover)?;
@@ -133,8 +157,11 @@ impl View {
     pub fn order(&self) -> SmallVec<[usize; 6]> {
         let mut order: SmallVec<[usize; 6]> = (0..self.sizes.len()).collect();
         // A dimension of size one may stand anywhere; its stride says nothing.
-        let moving: SmallVec<[usize; 6]> =
-            order.iter().copied().filter(|d| self.sizes[*d] != 1).collect();
+        let moving: SmallVec<[usize; 6]> = order
+            .iter()
+            .copied()
+            .filter(|d| self.sizes[*d] != 1)
+            .collect();
         let mut sorted = moving.clone();
         sorted.sort_by_key(|d| -self.strides[*d]);
         for (place, dim) in moving.iter().zip(sorted) {
@@ -195,13 +222,7 @@ impl View {
         b.gather(base, at, &dims, &[1])
     }
 
-    fn scatter(
-        &self,
-        b: &mut Builder,
-        storage: Value,
-        value: Value,
-        offset: u32,
-    ) -> Result<Value> {
+    fn scatter(&self, b: &mut Builder, storage: Value, value: Value, offset: u32) -> Result<Value> {
         let dims = b.dims(storage);
         let numel = b.ty(storage).numel();
         let base = b.reshape(storage, &[numel])?;
@@ -222,7 +243,11 @@ impl View {
 /// Moving dimensions by falling stride, neighbours that lie without a gap merged.
 fn axes(sizes: &[i64], strides: &[i64]) -> SmallVec<[Axis; 6]> {
     let mut axes: SmallVec<[Axis; 6]> = (0..sizes.len())
-        .map(|dim| Axis { size: sizes[dim], stride: strides[dim], dim })
+        .map(|dim| Axis {
+            size: sizes[dim],
+            stride: strides[dim],
+            dim,
+        })
         .filter(|a| a.size > 1 && a.stride != 0)
         .collect();
     axes.sort_by_key(|a| (-a.stride, a.dim));
@@ -275,12 +300,21 @@ fn block(numel: i64, sizes: &[i64], strides: &[i64], offset: i64) -> Option<Kind
         }
     }
     let pad = cover.iter().product::<i64>() - numel;
-    Some(Kind::Block { cover, take, strides: steps, pad })
+    Some(Kind::Block {
+        cover,
+        take,
+        strides: steps,
+        pad,
+    })
 }
 
 /// 32-bit positions where they suffice: 64-bit ones are emulated on a TPU.
 fn index_dtype(numel: i64) -> DType {
-    if numel < i64::from(i32::MAX) { DType::I32 } else { DType::I64 }
+    if numel < i64::from(i32::MAX) {
+        DType::I32
+    } else {
+        DType::I64
+    }
 }
 
 fn flat(b: &mut Builder, x: Value, pad: i64, cover: &[i64]) -> Result<Value> {
@@ -316,7 +350,13 @@ fn starts(
     let zero = b.scalar(0, dtype);
     let offset = b.param(Slot::Number(offset), Type::scalar(dtype));
     (0..cover.len())
-        .map(|i| if cover[i] == take[i] { zero } else { coordinate(b, offset, strides[i], cover[i], i) })
+        .map(|i| {
+            if cover[i] == take[i] {
+                zero
+            } else {
+                coordinate(b, offset, strides[i], cover[i], i)
+            }
+        })
         .collect()
 }
 

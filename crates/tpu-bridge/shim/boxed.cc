@@ -1,0 +1,333 @@
+// One boxed bridge for every operator of the table, and the CPU fallback.
+#include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/DefaultDtype.h>
+#include <torch/library.h>
+
+#include "tensor.h"
+
+namespace tpu {
+namespace {
+constexpr auto kDevice = c10::DeviceType::PrivateUse1;
+constexpr int32_t kResize = 100;
+uint32_t g_copy_kernel = UINT32_MAX;
+
+void set_number(TpuArg& arg, uint8_t& tag, const at::Scalar& s) {
+  if (s.isBoolean()) {
+    tag = kTpuBool;
+    arg.v.i = s.toBool();
+  } else if (s.isIntegral(false)) {
+    tag = kTpuInt;
+    arg.v.i = s.type() == at::kUInt64 ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
+  } else if (s.isComplex()) {
+    tag = kTpuComplex;
+    const auto z = s.toComplexDouble();
+    arg.v.d = z.real();
+    arg.im = z.imag();
+  } else {
+    tag = kTpuFloat;
+    arg.v.d = s.toDouble();
+  }
+}
+
+// Flattens a stack of IValues; owns whatever the arguments point at.
+struct Frame {
+  c10::SmallVector<TpuArg, 12> args;
+  c10::SmallVector<TpuTensor, 12> tensors;
+  std::vector<std::vector<TpuArg>> numbers;
+  std::vector<c10::SmallVector<int64_t, 8>> ints;
+  std::vector<std::vector<double>> floats;
+  std::vector<at::Tensor> uploaded;
+  void* generator = nullptr;
+
+  explicit Frame(c10::ArrayRef<c10::IValue> values) : args(values.size()) {
+    size_t count = 0;
+    for (const auto& v : values) count += v.isTensor() ? 1 : v.isTensorList() || v.isList() ? v.toListRef().size() : 0;
+    tensors.reserve(count);  // arguments point into it
+    for (size_t i = 0; i < values.size(); i++) flatten(values[i], args[i]);
+  }
+
+  void flatten(const c10::IValue& v, TpuArg& a) {
+    a = {};
+    if (v.isTensor()) return tensor(v.toTensor(), a);
+    if (v.isNone()) return;
+    if (v.isInt()) return number(a, kTpuInt, v.toInt());
+    if (v.isBool()) return number(a, kTpuBool, v.toBool());
+    if (v.isDouble()) {
+      a.tag = kTpuFloat;
+      a.v.d = v.toDouble();
+    } else if (v.isComplexDouble()) {
+      set_number(a, a.tag, v.toScalar());
+    } else if (v.isString()) {
+      const auto& s = v.toStringRef();
+      a.tag = kTpuStr;
+      a.v.p = s.data();
+      a.len = static_cast<uint32_t>(s.size());
+    } else if (v.isGenerator()) {
+      generator = v.toGenerator().unsafeGetGeneratorImpl();
+    } else if (v.isList()) {
+      list(v, a);
+    }
+  }
+
+  static void number(TpuArg& a, uint8_t tag, int64_t value) {
+    a.tag = tag;
+    a.v.i = value;
+  }
+
+  void tensor(const at::Tensor& t, TpuArg& a) {
+    if (!t.defined()) return;
+    if (t.device().type() == kDevice) {
+      tensors.push_back(describe(t));
+      a.tag = kTpuTensor;
+      a.v.p = &tensors.back();
+      return;
+    }
+    TORCH_CHECK(t.is_cpu() && t.dim() == 0, "Expected all tensors to be on the same device, but found at least two "
+                "devices, tpu:0 and ", t.device(), "!");
+    a.tag = kTpuHost;
+    a.dtype = static_cast<int8_t>(t.scalar_type());
+    a.wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
+    set_number(a, a.number, t.item());
+  }
+
+  void list(const c10::IValue& v, TpuArg& a) {
+    const auto items = v.toListRef();
+    a.len = static_cast<uint32_t>(items.size());
+    const bool optional = !v.isTensorList() && !items.empty() && (items[0].isTensor() || items[0].isNone());
+    if (v.isTensorList() || optional) {
+      a.tag = kTpuTensors;
+      a.v.p = tensors.data() + tensors.size();
+      for (const auto& item : items) tensors.push_back(item.isNone() ? TpuTensor{} : member(item.toTensor(), optional));
+    } else if (v.isIntList()) {
+      a.tag = kTpuInts;
+      ints.emplace_back();
+      for (const auto& item : items) ints.back().push_back(item.toInt());
+      a.v.p = ints.back().data();
+    } else if (v.isDoubleList()) {
+      a.tag = kTpuFloats;
+      floats.emplace_back();
+      for (const auto& item : items) floats.back().push_back(item.toDouble());
+      a.v.p = floats.back().data();
+    } else {
+      a.tag = v.isBoolList() ? kTpuBools : kTpuNumbers;
+      numbers.emplace_back(items.size());
+      for (size_t i = 0; i < items.size(); i++) set_number(numbers.back()[i], numbers.back()[i].tag, items[i].toScalar());
+      a.v.p = numbers.back().data();
+    }
+  }
+
+  // Indices may lie on the CPU, as for CUDA; so may 0-dimensional members of other lists.
+  TpuTensor member(const at::Tensor& t, bool index) {
+    if (!t.defined()) return {};
+    if (t.device().type() == kDevice) return describe(t);
+    TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0), "Expected all tensors to be on the same device, but found at "
+                "least two devices, tpu:0 and ", t.device(), "!");
+    uploaded.push_back(t.to(c10::Device(kDevice, 0)));
+    return describe(uploaded.back());
+  }
+};
+
+TpuContext context() {
+  const auto precision = at::globalContext().float32MatmulPrecision();
+  const auto deterministic = at::globalContext().deterministicAlgorithms();
+  return {static_cast<int8_t>(c10::get_default_dtype_as_scalartype()), deterministic,
+          static_cast<uint8_t>(precision == at::Float32MatmulPrecision::HIGHEST ? 0
+                               : precision == at::Float32MatmulPrecision::HIGH  ? 1
+                                                                                : 2)};
+}
+
+// An overload served by the table: what is written, and what is returned.
+struct Boxed final : c10::OperatorKernel {
+  uint32_t id;
+  size_t arguments;
+  bool list_result = false;
+  c10::SmallVector<uint8_t, 2> mutated;
+  c10::SmallVector<int8_t, 4> returns;  // argument that a result is, or -1 for a new tensor
+
+  Boxed(uint32_t id, const c10::FunctionSchema& schema) : id(id), arguments(schema.arguments().size()) {
+    for (size_t i = 0; i < arguments; i++) {
+      const auto* alias = schema.arguments()[i].alias_info();
+      if (alias && alias->isWrite()) mutated.push_back(static_cast<uint8_t>(i));
+    }
+    size_t next = 0;
+    for (const auto& r : schema.returns()) {
+      const auto* alias = r.alias_info();
+      returns.push_back(alias && alias->isWrite() && next < mutated.size() ? static_cast<int8_t>(mutated[next++]) : -1);
+      list_result |= r.type()->kind() == c10::TypeKind::ListType;
+    }
+  }
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    auto values = torch::jit::last(*stack, arguments);
+    Frame frame(values);
+    c10::SmallVector<at::Tensor, 2> targets;
+    for (auto i : mutated) collect(values[i], targets);
+    for (const auto& t : targets) at::assert_no_internal_overlap(t);
+    // foreach operators give as many tensors as their longest list has.
+    c10::SmallVector<TpuResult, 8> results(std::max<size_t>(8, frame.tensors.size() + 8));
+    uint32_t produced = 0;
+    run(id, frame.args.data(), static_cast<uint32_t>(frame.args.size()), frame.generator, results.data(),
+        static_cast<uint32_t>(results.size()), &produced, targets);
+    finish(stack, c10::ArrayRef<TpuResult>(results.data(), produced));
+  }
+
+  static void collect(const c10::IValue& v, c10::SmallVector<at::Tensor, 2>& out) {
+    if (v.isTensor() && v.toTensor().defined()) {
+      out.push_back(v.toTensor());
+    } else if (v.isTensorList()) {
+      for (const auto& item : v.toListRef()) out.push_back(item.toTensor());
+    }
+  }
+
+  void finish(torch::jit::Stack* stack, c10::ArrayRef<TpuResult> results) const {
+    c10::SmallVector<c10::IValue, 4> out;
+    size_t next = 0;
+    auto values = torch::jit::last(*stack, arguments);
+    for (auto r : returns) {
+      if (r >= 0) {
+        out.push_back(values[r]);
+      } else if (list_result) {
+        c10::List<at::Tensor> list;
+        while (next < results.size()) list.push_back(wrap(results[next++]));
+        out.emplace_back(std::move(list));
+      } else {
+        out.emplace_back(next < results.size() ? wrap(results[next]) : at::Tensor());
+        next++;
+      }
+    }
+    torch::jit::drop(*stack, arguments);
+    for (auto& v : out) stack->push_back(std::move(v));
+  }
+};
+
+// Ops of the CPU's random numbers get a CPU generator that our generator seeds.
+void host_generators(torch::jit::Stack* stack, size_t arguments) {
+  for (auto& v : torch::jit::last(*stack, arguments)) {
+    if (!v.isGenerator() || v.toGenerator().device().type() != kDevice) continue;
+    uint64_t seed = 0, offset = 0;
+    tpu_generator_reserve(v.toGenerator().unsafeGetGeneratorImpl(), 1, &seed, &offset);
+    const_cast<c10::IValue&>(v) = c10::IValue(at::detail::createCPUGenerator(seed * 0x9E3779B97F4A7C15u + offset));
+  }
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const auto arguments = schema.arguments().size();
+  uint64_t bytes = 0;
+  for (const auto& v : torch::jit::last(*stack, arguments)) {
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().layout() == at::kStrided) bytes += v.toTensor().nbytes();
+  }
+  const auto name = c10::toString(op.operator_name());
+  uint8_t first = 0;
+  tpu_check(tpu_fallback(name.c_str(), bytes, &first));
+  if (first) {
+    TORCH_WARN("TPU2002: ", name, " has no kernel for the device \"tpu\" and runs on the CPU; hint: ",
+               "torch_tpu.stats() counts such calls, TORCH_TPU_FALLBACK=error forbids them");
+  }
+  host_generators(stack, arguments);
+  at::native::cpu_fallback(op, stack);
+}
+
+// Overloads that have a typed kernel, or whose composite has to stay in front.
+bool is_ours(const std::string& name) {
+  static const std::unordered_set<std::string> kept = {"copy", "copy_", "equal", "empty", "set_", "resize_", "view"};
+  return kept.count(name) == 0;
+}
+}  // namespace
+
+TpuTensor describe(const at::Tensor& t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == at::kStrided, "TPU2003: tensors of layout ", t.layout(),
+                              " are not supported on the device \"tpu\"; hint: use .to_dense()");
+  auto* impl = t.unsafeGetTensorImpl();
+  const auto sizes = impl->sizes(), strides = impl->strides();
+  void* cell = const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data());
+  return {cell, sizes.data(), strides.data(), impl->storage_offset(), static_cast<int32_t>(sizes.size()),
+          static_cast<int8_t>(impl->dtype().toScalarType()),
+          static_cast<uint8_t>((t.is_conj() ? 1 : 0) | (t.is_neg() ? 2 : 0))};
+}
+
+at::Tensor wrap(const TpuResult& r) {
+  if (r.cell == nullptr) return {};
+  c10::DataPtr data(r.cell, r.cell, &tpu_cell_free, c10::Device(kDevice, 0));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), r.nbytes, std::move(data),
+                                                       c10::GetAllocator(kDevice), true);
+  const auto dtype = c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(r.dtype));
+  auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype);
+  const auto ndim = static_cast<size_t>(r.ndim);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides({r.sizes, ndim}, {r.strides, ndim});
+  return t;
+}
+
+void run(uint32_t kernel, const TpuArg* args, uint32_t count, void* generator, TpuResult* results, uint32_t capacity,
+         uint32_t* produced, c10::ArrayRef<at::Tensor> mutated) {
+  const auto ctx = context();
+  int32_t rc = tpu_call(kernel, args, count, &ctx, generator, results, capacity, produced);
+  if (rc != kResize) return tpu_check(rc);
+  std::vector<std::pair<int32_t, std::vector<int64_t>>> wanted;
+  for (uint32_t i = 0; i < *produced; i++) {
+    wanted.emplace_back(results[i].index, std::vector<int64_t>(results[i].sizes, results[i].sizes + results[i].ndim));
+  }
+  for (const auto& [index, size] : wanted) at::native::resize_output(mutated[index], size);
+  // The descriptions point at the sizes that have just changed.
+  c10::SmallVector<TpuTensor, 4> again(mutated.size());
+  c10::SmallVector<TpuArg, 12> renewed(args, args + count);
+  for (size_t m = 0; m < mutated.size(); m++) {
+    again[m] = describe(mutated[m]);
+    for (auto& a : renewed) {
+      if (a.tag == kTpuTensor && static_cast<const TpuTensor*>(a.v.p)->cell == again[m].cell) a.v.p = &again[m];
+    }
+  }
+  tpu_check(tpu_call(kernel, renewed.data(), count, &ctx, generator, results, capacity, produced));
+}
+
+uint32_t copy_kernel() { return g_copy_kernel; }
+}  // namespace tpu
+
+void tpu_check(int32_t rc) {
+  if (rc == 0) return;
+  const char* message = tpu_last_error();
+  switch (rc) {
+    case 2: TORCH_CHECK_INDEX(false, message);
+    case 3: TORCH_CHECK_VALUE(false, message);
+    case 4: TORCH_CHECK_TYPE(false, message);
+    case 5: TORCH_CHECK_NOT_IMPLEMENTED(false, message);
+    case 6: TORCH_CHECK_WITH(OutOfMemoryError, false, message);
+    case 7: TORCH_CHECK_LINALG(false, message);
+    default: TORCH_CHECK(false, message);
+  }
+}
+
+// Registers a kernel for every overload that the table serves.
+extern "C" void tpu_register_kernels() {
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  std::vector<c10::OperatorHandle> ops;
+  std::vector<std::string> texts;
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    ops.push_back(*op);
+    texts.push_back(c10::toString(op->schema()));
+  }
+  std::vector<const char*> schemas;
+  for (const auto& t : texts) schemas.push_back(t.c_str());
+  std::vector<uint32_t> ids(ops.size());
+  tpu_plan(schemas.data(), static_cast<uint32_t>(schemas.size()), ids.data());
+  for (size_t i = 0; i < ops.size(); i++) {
+    if (ids[i] == UINT32_MAX) continue;
+    const auto& name = ops[i].operator_name();
+    if (name.name == "aten::copy_") tpu::g_copy_kernel = ids[i];
+    if (!tpu::is_ours(name.name.substr(6))) continue;
+    auto kernel = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<tpu::Boxed>(ids[i], ops[i].schema()));
+    library.impl(c10::toString(name).c_str(), std::move(kernel));
+  }
+  all.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::fallback>());
+}
