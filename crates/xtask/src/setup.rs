@@ -32,7 +32,9 @@ pub(crate) fn run(tree: &Tree, torch: Option<&str>) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub(crate) fn ready(tree: &Tree, torch: Option<&str>) -> Result<Venv> {
-    let venv = packages_ready(tree, torch)?;
+    let venv = Venv::of(tree, torch)?;
+    let _alone = lock(tree, &venv)?;
+    install_packages(tree, &venv, torch)?;
     extension::install(tree, &venv)?;
     Ok(venv)
 }
@@ -43,7 +45,12 @@ pub(crate) fn ready(tree: &Tree, torch: Option<&str>) -> Result<Venv> {
 /// As [`run`].
 pub(crate) fn packages_ready(tree: &Tree, torch: Option<&str>) -> Result<Venv> {
     let venv = Venv::of(tree, torch)?;
-    let _alone = lock(tree)?;
+    let _alone = lock(tree, &venv)?;
+    install_packages(tree, &venv, torch)?;
+    Ok(venv)
+}
+
+fn install_packages(tree: &Tree, venv: &Venv, torch: Option<&str>) -> Result<()> {
     let list = Requirements::read(tree, torch)?;
     let words: Vec<&str> = list
         .packages
@@ -52,27 +59,27 @@ pub(crate) fn packages_ready(tree: &Tree, torch: Option<&str>) -> Result<Venv> {
         .map(String::as_str)
         .collect();
     let stamp = Stamp::of(venv.path.join(".packages"), &words, &tree.root, &[])?;
-    if !(stamp.is_fresh() && venv.python().exists()) {
-        check_compiler()?;
-        stamp.clear()?;
-        venv.make()?;
-        install(
-            tree,
-            &venv,
-            "installing packages (torch is large)",
-            &list.packages,
-            &[],
-        )?;
-        install(
-            tree,
-            &venv,
-            "installing plugins and weights",
-            &list.alone,
-            &["--no-deps"],
-        )?;
-        stamp.set()?;
+    if stamp.is_fresh() && venv.python().exists() {
+        return Ok(());
     }
-    Ok(venv)
+    check_compiler()?;
+    stamp.clear()?;
+    venv.make()?;
+    install(
+        tree,
+        venv,
+        "installing packages (torch is large)",
+        &list.packages,
+        &[],
+    )?;
+    install(
+        tree,
+        venv,
+        "installing plugins and weights",
+        &list.alone,
+        &["--no-deps"],
+    )?;
+    stamp.set()
 }
 
 fn install(tree: &Tree, venv: &Venv, title: &str, pins: &[String], flags: &[&str]) -> Result<()> {
@@ -84,13 +91,13 @@ fn install(tree: &Tree, venv: &Venv, title: &str, pins: &[String], flags: &[&str
     step::run(title, pip.args(flags).args(pins))
 }
 
-/// Makes a second set-up of the same tree wait instead of mixing its files with the first's.
-fn lock(tree: &Tree) -> Result<File> {
-    let path = tree.target.join("setup.lock");
+/// Makes a second set-up of an environment wait instead of mixing its files with the first's.
+fn lock(tree: &Tree, venv: &Venv) -> Result<File> {
+    let path = tree.target.join(format!("setup-torch-{}.lock", venv.torch));
     std::fs::create_dir_all(&tree.target).map_err(Error::file("make", &tree.target))?;
     let file = File::create(&path).map_err(Error::file("make", &path))?;
     if file.try_lock().is_err() {
-        step::announce("waiting for another set-up of this tree");
+        step::announce("waiting for another set-up of the same environment");
         file.lock().map_err(Error::file("lock", &path))?;
     }
     Ok(file)
