@@ -89,6 +89,18 @@ pub(crate) fn compute<const N: usize, const M: usize>(
     numbers: [Scalar; M],
     f: impl for<'s> FnOnce([X<'s>; N], [X<'s>; M]) -> X<'s>,
 ) -> Result<Value> {
+    let out = unrounded(b, dtype, tensors, numbers, f)?;
+    Ok(cast(b, out, dtype))
+}
+
+/// [`compute`] with the result left in the opmath type, for a reduction to follow.
+pub(crate) fn unrounded<const N: usize, const M: usize>(
+    b: &mut Builder,
+    dtype: DType,
+    tensors: [Value; N],
+    numbers: [Scalar; M],
+    f: impl for<'s> FnOnce([X<'s>; N], [X<'s>; M]) -> X<'s>,
+) -> Result<Value> {
     let wide = opmath(dtype);
     let mut tensors = tensors;
     broadcast_all(b, &mut tensors, wide)?;
@@ -96,8 +108,7 @@ pub(crate) fn compute<const N: usize, const M: usize>(
     let sheet = Sheet::open(b);
     let x = |v| X { sheet: &sheet, v };
     let out = f(tensors.map(x), numbers.map(x)).v;
-    let out = Sheet::close(sheet, b, out)?;
-    Ok(cast(b, out, dtype))
+    Sheet::close(sheet, b, out)
 }
 
 fn broadcast_all(b: &mut Builder, xs: &mut [Value], dtype: DType) -> Result<()> {

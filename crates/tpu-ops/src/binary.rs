@@ -499,7 +499,8 @@ pub(crate) fn pow_number(b: &mut B, x: Value, exponent: Exponent) -> Result<Valu
         Exponent::Free(e) => return pow_free(b, x, e),
     };
     let dtype = number_type(b, b.dtype(x), n);
-    implemented(dtype != DType::Bool, "pow", dtype)?;
+    let kept = [0.0, 1.0].contains(&n.to_f64());
+    implemented(dtype != DType::Bool || kept, "pow", dtype)?;
     ensure!(
         !dtype.is_int() || n.to_f64() >= 0.0,
         "Integers to negative integer powers are not allowed."
