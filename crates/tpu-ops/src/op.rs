@@ -259,7 +259,10 @@ impl FromArg for Counts {
     }
     fn from_args(args: &[Arg], index: usize) -> Option<Self> {
         let rest = args.get(index..).unwrap_or_default();
-        rest.iter().map(i64::from_arg).collect::<Option<_>>().map(Self)
+        rest.iter()
+            .map(i64::from_arg)
+            .collect::<Option<_>>()
+            .map(Self)
     }
 }
 
@@ -425,3 +428,17 @@ arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11);
 arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12);
 arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13);
 arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14, Q 15);
+arity!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14, Q 15, S 16);
+arity!(
+    A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14, Q 15, S 16,
+    T 17
+);
+arity!(
+    A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14, Q 15, S 16,
+    T 17, U 18
+);
+arity!(
+    A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11, N 12, O 13, P 14, Q 15, S 16,
+    T 17, U 18, V 19
+);

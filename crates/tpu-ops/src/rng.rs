@@ -12,7 +12,7 @@ use crate::{
     op::{op, pointwise},
     promote::{broadcast_shapes, cast, float_of, opmath, pair, scalar_like},
 };
-pub(crate) use draw::{bits, normal, open_uniform, uniform};
+pub(crate) use draw::{Stream, bits, normal, open_uniform, uniform};
 use tpu_hlo::{Builder, DType, Direction, Number, Value};
 
 type B = Builder;

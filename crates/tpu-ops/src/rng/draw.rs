@@ -51,9 +51,7 @@ impl Stream {
     /// Reserves one number per element of `dims` for every round; `dtype` is what they are wanted
     /// in: `F32` or `U32`, `F64` or `U64`.
     pub(crate) fn new(b: &mut B, dtype: DType, dims: &[i64]) -> Result<Self> {
-        let numbers: i64 = dims.iter().product();
-        // Normal numbers come in pairs.
-        let words = (numbers + numbers % 2) * (dtype.size() as i64 / 4);
+        let words = word_count(dtype, dims);
         let before = b.draw(words.unsigned_abs().div_ceil(4));
         let seed = b.param(Slot::SEED, Type::scalar(DType::U64));
         let mut offset = b.param(Slot::OFFSET, Type::scalar(DType::U64));
@@ -61,14 +59,40 @@ impl Stream {
             let before = b.scalar(before as i64, DType::U64);
             offset = b.add(offset, before)?;
         }
-        let dims = dims.into();
         Ok(Self {
             seed,
             offset,
             words,
             dtype,
-            dims,
+            dims: dims.into(),
         })
+    }
+
+    /// Numbers that an earlier program reserved, from the place that [`Stream::origin`] told.
+    pub(crate) fn at(
+        b: &mut B,
+        (seed, offset): (Value, Value),
+        dtype: DType,
+        dims: &[i64],
+    ) -> Result<Self> {
+        let mut place = [seed, offset];
+        for part in &mut place {
+            *part = b.reshape(*part, &[])?;
+            *part = b.bitcast_convert(*part, DType::U64);
+        }
+        let [seed, offset] = place;
+        Ok(Self {
+            seed,
+            offset,
+            words: word_count(dtype, dims),
+            dtype,
+            dims: dims.into(),
+        })
+    }
+
+    /// Seed and offset, both `U64` scalars.
+    pub(crate) fn origin(&self) -> (Value, Value) {
+        (self.seed, self.offset)
     }
 
     fn words(&self, b: &mut B, round: Value) -> Result<Value> {
@@ -127,6 +151,12 @@ impl Stream {
         let both = b.concatenate(&pair, 0)?;
         self.fit(b, both)
     }
+}
+
+/// 32-bit words for a number per element: normal numbers come in pairs.
+fn word_count(dtype: DType, dims: &[i64]) -> i64 {
+    let numbers: i64 = dims.iter().product();
+    (numbers + numbers % 2) * (dtype.size() as i64 / 4)
 }
 
 /// The upper bits of `U32` or `U64` as a multiple of 2^-24 (`F32`) or 2^-53 (`F64`) below 1.
