@@ -118,11 +118,11 @@ fn gather(b: &mut B, x: Value, dim: i64, index: Value, _sparse_grad: Ignored) ->
 }
 
 fn fits_gather(b: &B, x: Value, axis: i64, index: Value) -> Result<()> {
-    ensure!(is_position(b.dtype(index)), "gather(): Expected dtype int32/int64 for index");
     let (from, at) = (b.dims(x), b.dims(index));
     if at.contains(&0) {
         return Ok(());
     }
+    ensure!(is_position(b.dtype(index)), "gather(): Expected dtype int32/int64 for index");
     ensure!(
         from.len().max(1) == at.len().max(1),
         "Index tensor must have the same number of dimensions as input tensor"

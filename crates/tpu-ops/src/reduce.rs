@@ -102,9 +102,10 @@ impl Fold {
 
 /// One end of the order.
 pub(crate) struct Extreme {
-    name: &'static str,
-    op: fn(&mut B, Value, Value) -> tpu_hlo::Result<Value>,
-    init: fn(&mut B, DType) -> Value,
+    pub(crate) name: &'static str,
+    pub(crate) op: fn(&mut B, Value, Value) -> tpu_hlo::Result<Value>,
+    /// The scalar that any element replaces.
+    pub(crate) init: fn(&mut B, DType) -> Value,
     beats: Direction,
 }
 
@@ -219,7 +220,7 @@ fn truth_dims(
 }
 
 /// PyTorch has no order of complex numbers.
-fn ordered(b: &B, x: Value, op: &str) -> Result<()> {
+pub(crate) fn ordered(b: &B, x: Value, op: &str) -> Result<()> {
     let dtype = b.dtype(x);
     ensure!(!dtype.is_complex(), NotImplemented, "\"{op}\" not implemented for '{}'", dtype.torch());
     Ok(())
@@ -265,48 +266,48 @@ pub(crate) fn position_dtype(n: i64) -> DType {
     if n < i32::MAX.into() { DType::I32 } else { DType::I64 }
 }
 
-/// The extreme along `axis` and its `I64` position: NaN wins over all, then the first of equals.
+/// The extreme along `axis` and its position in the narrowest dtype: NaN wins over all, then the
+/// first of equals.
 fn position(b: &mut B, x: Value, axis: i64, end: &Extreme) -> Result<(Value, Value)> {
     let dims = b.dims(x);
     let at = position_dtype(dims[axis as usize]);
     let index = b.iota(at, &dims, axis);
     let inits = [(end.init)(b, b.dtype(x)), b.highest(at)];
-    let y = b.reduce_n(&[x, index], &inits, &[axis], |b, acc, new| {
-        let takes = wins(b, (new[0], new[1]), (acc[0], acc[1]), end.beats)?;
-        let value = b.select(takes, new[0], acc[0])?;
-        let index = b.select(takes, new[1], acc[1])?;
+    let y = b.reduce_n(&[x, index], &inits, &[axis], |b, old, new| {
+        let keep = wins(b, (old[0], old[1]), (new[0], new[1]), end.beats)?;
+        let value = b.select(keep, old[0], new[0])?;
+        let index = b.select(keep, old[1], new[1])?;
         Ok::<_, crate::Error>(smallvec::smallvec![value, index])
     })?;
-    let index = b.convert(y[1], DType::I64);
-    Ok((y[0], index))
+    Ok((y[0], y[1]))
 }
 
-/// The first position of the largest along `axis`, in the narrowest dtype.
-pub(crate) fn first_largest(b: &mut B, x: Value, axis: i64) -> Result<Value> {
-    Ok(position(b, x, axis, &MAX)?.1)
-}
-
-/// Whether `(value, index)` pair `x` comes before pair `y`; a total order, so that the result does
-/// not depend on how XLA splits the reduction.
+/// Whether the `(value, index)` pair `x` comes before the pair `y`; a total order, so that the
+/// result does not depend on how XLA splits the reduction.
 fn wins(
     b: &mut B,
     (x, i): (Value, Value),
     (y, j): (Value, Value),
     beats: Direction,
 ) -> Result<Value> {
-    let mut better = b.compare(x, beats, y)?;
-    let mut equal = b.compare(x, Direction::EQ, y)?;
-    if b.dtype(x).is_float() {
-        let (x_nan, y_nan) = (b.compare(x, Direction::NE, x)?, b.compare(y, Direction::NE, y)?);
-        let y_number = b.not(y_nan);
-        let only = b.and(x_nan, y_number)?;
-        better = b.or(better, only)?;
-        let both = b.and(x_nan, y_nan)?;
-        equal = b.or(equal, both)?;
-    }
+    let better = b.compare(x, beats, y)?;
+    let equal = b.compare(x, Direction::EQ, y)?;
     let first = b.compare(i, Direction::LT, j)?;
     let tie = b.and(equal, first)?;
-    Ok(b.or(better, tie)?)
+    let wins = b.or(better, tie)?;
+    if !b.dtype(x).is_float() {
+        return Ok(wins);
+    }
+    let nan = b.compare(x, Direction::NE, x)?;
+    let number = b.compare(y, Direction::EQ, y)?;
+    let alone = b.or(number, first)?;
+    let nan = b.and(nan, alone)?;
+    Ok(b.or(wins, nan)?)
+}
+
+/// The first position of the largest along `axis`, in the narrowest dtype.
+pub(crate) fn first_largest(b: &mut B, x: Value, axis: i64) -> Result<Value> {
+    Ok(position(b, x, axis, &MAX)?.1)
 }
 
 /// `max.dim` and `min.dim`
@@ -324,6 +325,7 @@ fn with_position(
         return Ok((x, b.scalar(0, DType::I64)));
     };
     let (value, index) = position(b, x, axis, end)?;
+    let index = b.convert(index, DType::I64);
     Ok((b.reshape(value, &fold.dims)?, b.reshape(index, &fold.dims)?))
 }
 
@@ -338,5 +340,6 @@ fn arg(b: &mut B, x: Value, dim: Option<i64>, keepdim: bool, end: &Extreme) -> R
         _ => (b.reshape(x, &[b.ty(x).numel()])?, 0),
     };
     let (_, index) = position(b, x, axis, end)?;
+    let index = b.convert(index, DType::I64);
     Ok(b.reshape(index, &fold.dims)?)
 }

@@ -1,126 +1,125 @@
 //! Running sums and their relatives.
 use crate::{
     Op, Result, check,
+    error::ensure,
     op::op,
     promote::{cast, widen},
-    reduce::sum_dtype,
+    reduce::{Extreme, MAX, MIN, ordered, position_dtype, sum_dtype},
 };
 use smallvec::SmallVec;
-use tpu_hlo::{Builder, DType, Dims, Value};
+use tpu_hlo::{Builder, DType, Dims, Direction, Value, Window};
 
 type B = Builder;
 type Values = SmallVec<[Value; 2]>;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("cummax",  |b: &mut B, x, d| extreme(b, x, d, &MAX)),
+    op!("cummin",  |b: &mut B, x, d| extreme(b, x, d, &MIN)),
     op!("cumprod", |b: &mut B, x, d, t| running(b, x, d, t, 1, B::multiply)),
     op!("cumsum",  |b: &mut B, x, d, t| running(b, x, d, t, 0, B::add)),
+    op!("logcumsumexp", log_cumulative_sum_exp),
 ];
 
-/// Elements that are scanned in one piece; longer dimensions are scanned piece by piece, then the
-/// pieces' totals, so that the work stays proportional to the length.
-const PIECE: i64 = 64;
+/// Elements that one window covers at most: the work of a window is quadratic, and XLA's CPU
+/// compiler fails on long windows of several operands.
+const WINDOW: i64 = 16;
 
-/// Inclusive scan along `axis`: `combine` gets what is left of an element and the element, is
-/// associative, and `identity` (scalars) changes nothing on its left.
+/// What a scan folds with: gets what the elements before gave, and the element; it is associative.
+type Combine<'a> = &'a dyn Fn(&mut B, &[Value], &[Value]) -> Result<Values>;
+
+/// Inclusive scan along `axis`; `identity` (scalars) changes nothing when combined.
+///
+/// A short dimension is one window. A long one is cut into pieces of one window each, whose totals
+/// are scanned and combined with the pieces, so that the work is proportional to the length. No
+/// loop: XLA's CPU compiler copies what a loop writes to in each step unless it fuses.
 pub(crate) fn scan(
     b: &mut B,
     xs: &[Value],
     axis: i64,
     identity: &[Value],
-    combine: &dyn Fn(&mut B, &[Value], &[Value]) -> Result<Values>,
+    combine: Combine<'_>,
 ) -> Result<Values> {
     let dims = b.dims(xs[0]);
     let n = dims[axis as usize];
-    if n <= PIECE {
-        return scan_piece(b, xs, axis, identity, combine);
+    if n <= 1 || dims.contains(&0) {
+        return Ok(xs.into());
     }
-    let pieces = (n + PIECE - 1) / PIECE;
-    let mut split: Dims = dims.clone();
-    split[axis as usize] = pieces;
-    split.insert(axis as usize + 1, PIECE);
-    let mut cut = Values::new();
+    if n <= WINDOW || (b.settings.tpu && xs.len() == 1) {
+        return window(b, xs, axis, identity, combine);
+    }
+    let pieces = (n + WINDOW - 1) / WINDOW;
+    let mut cut = dims.clone();
+    cut[axis as usize] = pieces;
+    cut.insert(axis as usize + 1, WINDOW);
+    let mut parts = Values::new();
     for (x, id) in xs.iter().zip(identity) {
-        let x = shift(b, *x, axis, 0, pieces * PIECE - n, *id)?;
-        cut.push(b.reshape(x, &split)?);
+        let x = shift(b, *x, axis, (0, pieces * WINDOW - n), *id)?;
+        parts.push(b.reshape(x, &cut)?);
     }
-    let inner = scan_piece(b, &cut, axis + 1, identity, combine)?;
-    let before = totals_before(b, &inner, axis, identity, combine)?;
-    let whole = combine(b, &before, &inner)?;
-    let (mut long, ones) = (dims.clone(), dims.iter().map(|_| 1).collect::<Dims>());
-    long[axis as usize] = pieces * PIECE;
-    let start: Dims = dims.iter().map(|_| 0).collect();
-    whole
-        .iter()
-        .map(|y| {
-            let y = b.reshape(*y, &long)?;
-            Ok(b.slice(y, &start, &dims, &ones)?)
-        })
-        .collect()
-}
-
-/// For every piece (`axis`) the combination of all pieces before it, spread over the piece.
-fn totals_before(
-    b: &mut B,
-    inner: &[Value],
-    axis: i64,
-    identity: &[Value],
-    combine: &dyn Fn(&mut B, &[Value], &[Value]) -> Result<Values>,
-) -> Result<Values> {
-    let split = b.dims(inner[0]);
-    let mut totals = Values::new();
-    for x in inner {
-        let last = b.slice_dim(*x, axis + 1, PIECE - 1, PIECE)?;
-        let mut dims = split.clone();
-        dims.remove(axis as usize + 1);
-        totals.push(b.reshape(last, &dims)?);
-    }
-    let totals = scan(b, &totals, axis, identity, combine)?;
-    let others: Dims = (0..split.len() as i64).filter(|i| *i != axis + 1).collect();
-    let spread = totals.iter().zip(identity).map(|(x, id)| {
-        let x = shift(b, *x, axis, 1, -1, *id)?;
-        Ok(b.broadcast_in_dim(x, &split, &others)?)
+    let parts = window(b, &parts, axis + 1, identity, combine)?;
+    let before = before(b, &parts, axis, identity, combine)?;
+    let whole = combine(b, &before, &parts)?;
+    let mut long = dims.clone();
+    long[axis as usize] = pieces * WINDOW;
+    let back = whole.iter().map(|y| {
+        let y = b.reshape(*y, &long)?;
+        Ok(b.slice_dim(y, axis, 0, n)?)
     });
-    spread.collect()
+    back.collect()
 }
 
-/// Each round combines every element with the one `step` before it, `step` doubling.
-fn scan_piece(
+fn window(
     b: &mut B,
     xs: &[Value],
     axis: i64,
     identity: &[Value],
-    combine: &dyn Fn(&mut B, &[Value], &[Value]) -> Result<Values>,
+    combine: Combine<'_>,
 ) -> Result<Values> {
-    let n = b.dims(xs[0])[axis as usize];
-    let mut xs: Values = xs.into();
-    let mut step = 1;
-    while step < n {
-        let mut before = Values::new();
-        for (x, id) in xs.iter().zip(identity) {
-            before.push(shift(b, *x, axis, step, -step, *id)?);
-        }
-        xs = combine(b, &before, &xs)?;
-        step *= 2;
-    }
-    Ok(xs)
+    let dims = b.dims(xs[0]);
+    let mut window = Window::ones(dims.len());
+    window.dimensions[axis as usize] = dims[axis as usize];
+    window.padding[axis as usize] = (dims[axis as usize] - 1, 0);
+    b.reduce_window_n(xs, identity, &window, |b, x, y| combine(b, x, y))
 }
 
-/// `x` with `low` and `high` more elements (fewer when negative) along `axis`.
-fn shift(b: &mut B, x: Value, axis: i64, low: i64, high: i64, fill: Value) -> Result<Value> {
+/// For each piece along `axis` the total of the pieces before it, spread over the piece.
+fn before(
+    b: &mut B,
+    parts: &[Value],
+    axis: i64,
+    identity: &[Value],
+    combine: Combine<'_>,
+) -> Result<Values> {
+    let cut = b.dims(parts[0]);
+    let mut pieces = cut.clone();
+    pieces.remove(axis as usize + 1);
+    let mut totals = Values::new();
+    for x in parts {
+        let last = b.slice_dim(*x, axis + 1, WINDOW - 1, WINDOW)?;
+        totals.push(b.reshape(last, &pieces)?);
+    }
+    let totals = scan(b, &totals, axis, identity, combine)?;
+    let others: Dims = (0..cut.len() as i64).filter(|i| *i != axis + 1).collect();
+    let spread = totals.iter().zip(identity).map(|(x, id)| {
+        let x = shift(b, *x, axis, (1, -1), *id)?;
+        Ok(b.broadcast_in_dim(x, &cut, &others)?)
+    });
+    spread.collect()
+}
+
+/// `x` with more elements along `axis`, or fewer, at its ends.
+fn shift(b: &mut B, x: Value, axis: i64, ends: (i64, i64), fill: Value) -> Result<Value> {
     let zeros: Dims = b.dims(x).iter().map(|_| 0).collect();
-    let (mut lows, mut highs) = (zeros.clone(), zeros.clone());
-    (lows[axis as usize], highs[axis as usize]) = (low, high);
-    Ok(b.pad(x, fill, &lows, &highs, &zeros)?)
+    let (mut low, mut high) = (zeros.clone(), zeros.clone());
+    (low[axis as usize], high[axis as usize]) = ends;
+    Ok(b.pad(x, fill, &low, &high, &zeros)?)
 }
 
 /// The running sum along `axis`, in `x`'s dtype.
 pub(crate) fn cumulative_sum(b: &mut B, x: Value, axis: i64) -> Result<Value> {
     let zero = b.scalar(0, b.dtype(x));
-    let y = scan(b, &[x], axis, &[zero], &|b, before, x| {
-        Ok(smallvec::smallvec![b.add(before[0], x[0])?])
-    })?;
-    Ok(y[0])
+    fold(b, x, axis, zero, B::add)
 }
 
 /// `cumsum` and `cumprod`; integers are added up in 64 bits.
@@ -140,8 +139,82 @@ fn running(
     }
     let x = widen(b, x);
     let identity = b.scalar(identity, b.dtype(x));
+    let y = fold(b, x, axis, identity, op)?;
+    Ok(cast(b, y, to))
+}
+
+/// `cummax` and `cummin`: NaN stays, and the position is that of the last equal.
+fn extreme(b: &mut B, x: Value, dim: i64, end: &Extreme) -> Result<(Value, Value)> {
+    let axis = check::dim(dim, b.rank(x))?;
+    ordered(b, x, &format!("cum{}", end.name))?;
+    if b.rank(x) == 0 {
+        return Ok((x, b.scalar(0, DType::I64)));
+    }
+    let init = (end.init)(b, b.dtype(x));
+    let y = fold(b, x, axis, init, end.op)?;
+    let mut there = b.compare(x, Direction::EQ, y)?;
+    if b.dtype(x).is_float() {
+        let nan = b.compare(x, Direction::NE, x)?;
+        there = b.or(there, nan)?;
+    }
+    let dims = b.dims(x);
+    let at = position_dtype(dims[axis as usize]);
+    let index = b.iota(at, &dims, axis);
+    let (none, zero) = (b.full_like(index, 0), b.scalar(0, at));
+    let index = b.select(there, index, none)?;
+    let index = fold(b, index, axis, zero, B::maximum)?;
+    Ok((y, b.convert(index, DType::I64)))
+}
+
+/// [`scan`] of one operand.
+pub(crate) fn fold(
+    b: &mut B,
+    x: Value,
+    axis: i64,
+    identity: Value,
+    op: fn(&mut B, Value, Value) -> tpu_hlo::Result<Value>,
+) -> Result<Value> {
     let y = scan(b, &[x], axis, &[identity], &|b, before, x| {
         Ok(smallvec::smallvec![op(b, before[0], x[0])?])
     })?;
-    Ok(cast(b, y[0], to))
+    Ok(y[0])
+}
+
+/// `log(cumsum(exp(x)))`, each sum shifted by its maximum.
+fn log_cumulative_sum_exp(b: &mut B, x: Value, dim: i64) -> Result<Value> {
+    let axis = check::dim(dim, b.rank(x))?;
+    let dtype = b.dtype(x);
+    ensure!(
+        dtype.is_float() || dtype.is_complex(),
+        NotImplemented,
+        "\"logcumsumexp\" not implemented for '{}'",
+        dtype.torch()
+    );
+    if b.rank(x) == 0 {
+        return Ok(x);
+    }
+    let x = widen(b, x);
+    let ones = b.full_like(x, 1);
+    let (low, zero) = (b.scalar(f64::NEG_INFINITY, b.dtype(x)), b.scalar(0, b.dtype(x)));
+    let y = scan(b, &[x, ones], axis, &[low, zero], &add_scaled)?;
+    let log = b.log(y[1]);
+    let y = b.add(log, y[0])?;
+    Ok(cast(b, y, dtype))
+}
+
+/// `(m, s)` stands for `exp(m) * s`; the sum is scaled by the larger `m`.
+fn add_scaled(b: &mut B, x: &[Value], y: &[Value]) -> Result<Values> {
+    let larger = b.compare(x[0], Direction::GE, y[0])?;
+    let m = b.select(larger, x[0], y[0])?;
+    let mut parts = Values::new();
+    for part in [x, y] {
+        let same = b.compare(part[0], Direction::EQ, m)?;
+        let below = b.subtract(part[0], m)?;
+        let scale = b.exponential(below);
+        // An infinite maximum leaves NaN of its own distance to itself.
+        let one = b.full_like(scale, 1);
+        let scale = b.select(same, one, scale)?;
+        parts.push(b.multiply(part[1], scale)?);
+    }
+    Ok(smallvec::smallvec![m, b.add(parts[0], parts[1])?])
 }

@@ -179,7 +179,7 @@ struct Written {
 
 fn written(b: &mut B, x: Value, dim: i64, index: Value, src: Value, op: &str) -> Result<Written> {
     ensure!(
-        is_position(b.dtype(index)),
+        is_position(b.dtype(index)) || b.ty(index).numel() == 0,
         "{op}(): Expected dtype int32/int64 for index"
     );
     ensure!(

@@ -1,12 +1,12 @@
 //! Order.
 use crate::{
-    Op, Result, check,
+    Ignored, Op, Result, check,
     error::ensure,
     index::{take_along, take_slices},
     op::op,
     reduce::position_dtype,
 };
-use tpu_hlo::{Builder, DType, Direction, Value};
+use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 
@@ -77,17 +77,39 @@ fn topk(
     k: i64,
     dim: i64,
     largest: bool,
-    _sorted: bool,
+    _sorted: Ignored,
 ) -> Result<(Value, Value)> {
     real(b, x, "topk")?;
     let axis = check::dim(dim, b.rank(x))?;
     let n = b.dims(x).get(axis as usize).copied().unwrap_or(1);
     ensure!((0..=n).contains(&k), "selected index k out of range");
-    let (y, index) = sort(b, x, dim, largest)?;
     if b.rank(x) == 0 {
-        return Ok((y, index));
+        let (y, index) = (b.reshape(x, &[1])?, b.full(0, DType::I64, &[1]));
+        let (y, index) = (b.slice_dim(y, 0, 0, k)?, b.slice_dim(index, 0, 0, k)?);
+        return if k == 1 { Ok((x, b.reshape(index, &[])?)) } else { Ok((y, index)) };
     }
-    Ok((b.slice_dim(y, axis, 0, k)?, b.slice_dim(index, axis, 0, k)?))
+    let mut order: Dims = (0..b.rank(x) as i64).collect();
+    order.swap(axis as usize, b.rank(x) - 1);
+    let last = b.transpose(x, &order)?;
+    let key = rank_key(b, last, largest)?;
+    let (_, index) = b.top_k(key, k);
+    let index = b.transpose(index, &order)?;
+    let y = take_along(b, x, axis, index)?;
+    Ok((y, b.convert(index, DType::I64)))
+}
+
+/// A key whose largest elements are wanted. XLA has a fast way for float32, which every type of 16
+/// bits or less fits, and takes NaNs by their sign.
+fn rank_key(b: &mut B, x: Value, largest: bool) -> Result<Value> {
+    let dtype = b.dtype(x);
+    let key = if dtype.size() <= 2 { b.convert(x, DType::F32) } else { x };
+    if !b.dtype(key).is_float() {
+        return Ok(if largest { key } else { b.not(key) });
+    }
+    let nan = b.compare(key, Direction::NE, key)?;
+    let end = b.full_like(key, f64::NAN);
+    let (key, end) = if largest { (key, end) } else { (b.negate(key), b.negate(end)) };
+    Ok(b.select(nan, end, key)?)
 }
 
 /// On which side of its equals a value is placed.

@@ -6,7 +6,7 @@ use crate::{
     op::op,
     promote::{cast, float, widen},
     reduce::{Fold, MAX, MIN, position_dtype},
-    scan::scan,
+    scan,
     sort::sorted,
 };
 use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
@@ -305,8 +305,6 @@ fn run_lengths(b: &mut B, y: Value, axis: i64) -> Result<Value> {
     let zero = b.full_like(index, 0);
     let start = b.select(starts, index, zero)?;
     let none = b.scalar(0, at);
-    let start = scan(b, &[start], axis, &[none], &|b, before, x| {
-        Ok(smallvec::smallvec![b.maximum(before[0], x[0])?])
-    })?[0];
+    let start = scan::fold(b, start, axis, none, B::maximum)?;
     Ok(b.subtract(index, start)?)
 }
