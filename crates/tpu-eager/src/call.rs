@@ -18,7 +18,7 @@ use tpu_obs::{
     settings,
     show::{self, Topic},
 };
-use tpu_ops::{Op, Param, schema::Plan};
+use tpu_ops::{Arg as OpArg, Op, Param, schema::Plan};
 use tpu_pjrt::{Arg as LaunchArg, Args, Buffer, Outputs, Shape};
 
 use crate::element_type;
@@ -123,18 +123,37 @@ impl Call<'_, '_> {
         let runtime = runtime::get()?;
         let mut gathered = Gathered::new(self.kernel, self.args, &self.context);
         self.kernel.plan.op.check(&gathered.own)?;
+        let mut counts = Vec::new();
+        if let Some(size) = self.kernel.plan.op.size() {
+            counts.push(size(&self.on_host())?);
+        }
         if self.kernel.plan.op.count().is_some() {
-            let counts = self.count(runtime, &mut gathered)?;
+            counts = self.count(runtime, &mut gathered)?;
+        }
+        if !counts.is_empty() {
             gathered.counts(&counts);
-            let entry = self.entry(runtime, &gathered, |c| {
-                lower(c.kernel, c.args, &c.context, &counts)
-            });
-            return self.finish(runtime, &gathered, entry?);
         }
         let entry = self.entry(runtime, &gathered, |c| {
-            lower(c.kernel, c.args, &c.context, &[])
+            lower(c.kernel, c.args, &c.context, &counts)
         })?;
         self.finish(runtime, &gathered, entry)
+    }
+
+    /// The arguments as far as the host knows them, in the order of the row's parameters.
+    fn on_host(&self) -> Vec<OpArg> {
+        let plan = &self.kernel.plan;
+        let known = |index: &usize| match self.args.get(*index) {
+            Some(Arg::Number(n)) => OpArg::Number(*n),
+            Some(Arg::DType(dtype)) => OpArg::DType(*dtype),
+            _ => OpArg::None,
+        };
+        let mut args: Vec<OpArg> = plan.args.iter().map(known).collect();
+        if plan.dtype_of_out
+            && let Some(Arg::Tensor(t)) = plan.mutated.first().and_then(|i| self.args.get(*i))
+        {
+            args.push(OpArg::DType(t.dtype));
+        }
+        args
     }
 
     fn finish(
