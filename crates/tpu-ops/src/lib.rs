@@ -25,6 +25,8 @@ mod loss;
 mod matmul;
 mod norm;
 mod optim;
+mod pad;
+mod patches;
 mod pointwise;
 mod pool;
 mod reduce;
@@ -60,6 +62,8 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("matmul", matmul::OPS),
     ("norm", norm::OPS),
     ("optim", optim::OPS),
+    ("pad", pad::OPS),
+    ("patches", patches::OPS),
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
     ("reduce", reduce::OPS),

@@ -169,6 +169,17 @@ fn write_slices(
     b.scatter(x, index, updates, &numbers, false, |b, old, new| merge.apply(b, old, new))
 }
 
+/// `x` with slices added along `axis`; positions are within bounds.
+pub(crate) fn add_slices(
+    b: &mut B,
+    x: Value,
+    axis: i64,
+    index: Value,
+    slices: Value,
+) -> Result<Value> {
+    Place::Slices(index).write(b, x, axis, slices, Merge::Add)
+}
+
 /// What `scatter` and its relatives write, checked and cut to the index.
 struct Written {
     axis: i64,

@@ -168,13 +168,9 @@ fn advance(b: &mut B, state: &[Value], n: i64, side: Side) -> Result<Value> {
     } else {
         take_along(b, sorted, dims.len() as i64 - 1, last)?
     };
-    let before = match side {
-        Side::Left => precedes(b, element, values, false)?,
-        Side::Right => {
-            let after = precedes(b, values, element, false)?;
-            b.not(after)
-        }
-    };
+    let stop = if side == Side::Left { Direction::GE } else { Direction::GT };
+    let stops = b.compare(element, stop, values)?;
+    let before = b.not(stops);
     let inside = b.compare(next, Direction::LE, end)?;
     let go = b.and(inside, before)?;
     Ok(b.select(go, next, found)?)
