@@ -34,6 +34,18 @@ void set_number(TpuArg& arg, uint8_t& tag, const at::Scalar& s) {
   }
 }
 
+// The value of a 0-dimensional CPU tensor; item() would go through the dispatcher.
+at::Scalar value(const at::Tensor& t) {
+  if (t.is_conj() || t.is_neg()) return t.item();
+#define TPU_READ(T, name) \
+  case at::ScalarType::name: return at::Scalar(*static_cast<const T*>(t.const_data_ptr()));
+  switch (t.scalar_type()) {
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(TPU_READ)
+    default: return t.item();
+  }
+#undef TPU_READ
+}
+
 // Flattens a stack of IValues; owns whatever the arguments point at.
 struct Frame {
   c10::SmallVector<TpuArg, 12> args;
@@ -92,7 +104,7 @@ struct Frame {
     a.tag = kTpuHost;
     a.dtype = static_cast<int8_t>(t.scalar_type());
     a.wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
-    set_number(a, a.number, t.item());
+    set_number(a, a.number, value(t));
   }
 
   void list(const c10::IValue& v, TpuArg& a) {

@@ -129,8 +129,8 @@ impl Call<'_, '_> {
         }
         if self.kernel.plan.op.count().is_some() {
             counts = self.count(runtime, &mut gathered)?;
-        }
-        if !counts.is_empty() {
+            gathered.counts(&counts);
+        } else if !counts.is_empty() {
             gathered.counts(&counts);
         }
         let entry = self.entry(runtime, &gathered, |c| {
@@ -219,7 +219,8 @@ impl Call<'_, '_> {
             text: module.text,
         };
         let interrupted = || self.random.interrupted();
-        entry.program = Some(runtime.programs.get(&module, Tier::Quick, &interrupted)?);
+        let tier = tier(&module.text);
+        entry.program = Some(runtime.programs.get(&module, tier, &interrupted)?);
         Ok(entry)
     }
 
@@ -345,6 +346,17 @@ impl Call<'_, '_> {
             })
             .collect();
         format!("{}({})", self.kernel.plan.op.name, list.join(", "))
+    }
+}
+
+/// One operator is compiled quickly. The quick tier wraps nothing into fusions, and the CPU
+/// compiler has code for these ops inside fusions only.
+fn tier(text: &str) -> Tier {
+    let fused_only = ["\"stablehlo.scatter\"", "\"stablehlo.select_and_scatter\""];
+    if fused_only.iter().any(|op| text.contains(op)) {
+        Tier::Full
+    } else {
+        Tier::Quick
     }
 }
 
