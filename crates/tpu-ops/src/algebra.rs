@@ -67,6 +67,24 @@ pub(crate) fn formulas<const N: usize, const M: usize>(
     Sheet::close(sheet, b, outs)
 }
 
+/// [`formula`] of any number of operands, with any number of results.
+pub(crate) fn formula_list(
+    b: &mut Builder,
+    xs: &[Value],
+    f: impl for<'s> FnOnce(&[X<'s>]) -> Vec<X<'s>>,
+) -> Result<Vec<Value>> {
+    let sheet = Sheet::open(b);
+    let xs: Vec<X<'_>> = xs
+        .iter()
+        .map(|v| X {
+            sheet: &sheet,
+            v: *v,
+        })
+        .collect();
+    let outs = f(&xs).into_iter().map(|x| x.v).collect();
+    Sheet::close(sheet, b, outs)
+}
+
 impl Sheet {
     fn open(b: &mut Builder) -> RefCell<Self> {
         let b = std::mem::take(b);
@@ -142,17 +160,16 @@ macro_rules! compare { ($($name:ident $direction:ident)*) => { $(
 impl<'s> X<'s> {
     unary! {
         abs abs acos acos acosh acosh asin asin asinh asinh atan atan atanh atanh
-        cbrt cbrt ceil ceil cos cosine cosh cosh digamma digamma erf erf erfc erfc
+        ceil ceil cos cosine cosh cosh digamma digamma erf erf erfc erfc
         erfinv erf_inv exp exponential expm1 exponential_minus_one floor floor
         imag imag is_finite is_finite lgamma lgamma log log log1p log_plus_one not not
-        popcnt popcnt real real round round_nearest_even rsqrt rsqrt sigmoid logistic sign sign
-        sin sine sinh sinh sqrt sqrt tan tan tanh tanh bessel_i1e bessel_i1e
-        clz count_leading_zeros
+        real real round round_nearest_even rsqrt rsqrt sigmoid logistic
+        sin sine sinh sinh sqrt sqrt tan tan tanh tanh
     }
     binary! {
         and and atan2 atan2 maximum maximum minimum minimum or or pow power rem remainder
         shift_left shift_left shift_right shift_right_arithmetic
-        shift_right_logical shift_right_logical xor xor zeta zeta next_after next_after
+        shift_right_logical shift_right_logical xor xor
     }
     compare! { eq EQ ne NE ge GE gt GT le LE lt LT }
 
@@ -201,14 +218,6 @@ impl<'s> X<'s> {
     /// A constant of this value's type.
     pub(crate) fn full(self, n: impl Into<tpu_hlo::Number>) -> Self {
         self.map(|b| b.full_like(self.v, n))
-    }
-
-    /// The smallest value of this type, everywhere: minus infinity for floats.
-    pub(crate) fn lowest(self) -> Self {
-        self.attempt(|b| {
-            let v = b.lowest(b.dtype(self.v));
-            b.broadcast(v, &b.dims(self.v))
-        })
     }
 
     /// With PyTorch's conversion semantics.

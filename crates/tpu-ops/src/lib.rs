@@ -13,12 +13,14 @@ pub mod schema;
 mod activation;
 mod algebra;
 mod attention;
+mod bessel;
 mod binary;
 mod compare;
 mod conv;
 mod copy;
 mod factory;
 mod foreach;
+mod igamma;
 mod index;
 mod linalg;
 mod loss;
@@ -28,6 +30,7 @@ mod optim;
 mod pad;
 mod patches;
 mod pointwise;
+mod polynomial;
 mod pool;
 mod reduce;
 mod rng;
@@ -37,12 +40,15 @@ mod scatter;
 mod shape;
 mod softmax;
 mod sort;
+mod special;
 mod spectral;
 mod statistics;
 mod upsample;
 
 pub use error::{Class, Error, Result};
-pub use op::{Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar, Size};
+pub use op::{
+    Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar, Size,
+};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -50,12 +56,14 @@ use std::sync::LazyLock;
 pub const FAMILIES: &[(&str, &[Op])] = &[
     ("activation", activation::OPS),
     ("attention", attention::OPS),
+    ("bessel", bessel::OPS),
     ("binary", binary::OPS),
     ("compare", compare::OPS),
     ("conv", conv::OPS),
     ("copy", copy::OPS),
     ("factory", factory::OPS),
     ("foreach", foreach::OPS),
+    ("igamma", igamma::OPS),
     ("index", index::OPS),
     ("linalg", linalg::OPS),
     ("loss", loss::OPS),
@@ -65,6 +73,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("pad", pad::OPS),
     ("patches", patches::OPS),
     ("pointwise", pointwise::OPS),
+    ("polynomial", polynomial::OPS),
     ("pool", pool::OPS),
     ("reduce", reduce::OPS),
     ("rng", rng::OPS),
@@ -74,6 +83,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("shape", shape::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),
+    ("special", special::OPS),
     ("spectral", spectral::OPS),
     ("statistics", statistics::OPS),
     ("upsample", upsample::OPS),
