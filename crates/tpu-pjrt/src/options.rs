@@ -151,8 +151,12 @@ impl CompileOptions {
 
     /// The XLA flags that this crate sets for `self`, dropped where a plugin does not know them.
     fn flags(&self) -> Vec<(&'static str, OptionValue)> {
-        // Without it, XLA may keep the intermediate results of bf16 and f16 in f32.
-        let mut flags = vec![("xla_allow_excess_precision", OptionValue::Bool(false))];
+        let mut flags = vec![
+            // Unless told so, XLA may keep the intermediate results of bf16 and f16 in f32.
+            ("xla_allow_excess_precision", OptionValue::Bool(false)),
+            // Fast minimum and maximum drop NaN in reductions on the CPU.
+            ("xla_cpu_enable_fast_min_max", OptionValue::Bool(false)),
+        ];
         if self.quick {
             flags.push((
                 "xla_disable_hlo_passes",
@@ -263,7 +267,7 @@ mod tests {
         expected.extend(b"xla_abc");
         expected.extend([0x12, 11, 0x18]); // 2: the value, 3: an int
         expected.extend(minus(0xfe));
-        assert_eq!(options.encode(&["xla_allow_excess_precision"]), expected);
+        assert_eq!(options.encode(&["xla_allow_excess_precision", "xla_cpu_enable_fast_min_max"]), expected);
     }
 
     #[test]
