@@ -11,6 +11,7 @@ use crate::{
 };
 use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
 
+mod ctc;
 mod margin;
 
 type B = Builder;
@@ -20,6 +21,8 @@ pub(crate) const OPS: &[Op] = &[
     op!("binary_cross_entropy",          cross_entropy),
     op!("binary_cross_entropy_backward", cross_entropy_backward),
     op!("binary_cross_entropy_with_logits", cross_entropy_with_logits),
+    op!("_ctc_loss",                     ctc::ctc_loss),
+    op!("_ctc_loss_backward",            ctc::ctc_loss_backward),
     op!("huber_loss",                    huber_loss).guarded(positive_delta),
     op!("huber_loss_backward",           huber_loss_backward),
     op!("mse_loss",                      mse_loss),
