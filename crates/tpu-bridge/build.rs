@@ -16,10 +16,16 @@ fn main() {
     println!("cargo:rerun-if-changed=shim");
     println!("cargo:rerun-if-changed=build.rs");
     let (torch, version) = find_torch();
-    println!("cargo:rerun-if-changed={}", torch.join("version.py").display());
+    println!(
+        "cargo:rerun-if-changed={}",
+        torch.join("version.py").display()
+    );
     println!("cargo:rustc-env=TPU_TORCH_VERSION={version}");
     compile_shim(&torch);
-    println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
+    println!(
+        "cargo:rustc-link-search=native={}",
+        torch.join("lib").display()
+    );
     for library in ["torch_cpu", "c10"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
@@ -44,7 +50,9 @@ fn compile_shim(torch: &Path) {
 
 fn shim_sources() -> Vec<PathBuf> {
     let folder = std::fs::read_dir("shim").expect("crates/tpu-bridge/shim exists");
-    let mut sources: Vec<_> = folder.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut sources: Vec<_> = folder
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cc"));
     sources.sort();
     sources
@@ -55,7 +63,11 @@ fn interpreter() -> PathBuf {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| {
         panic!("set `PYTHON` to an interpreter that can import torch: PYTHON=.venv/bin/python")
     });
-    if python.contains('/') { Path::new("../..").join(python) } else { PathBuf::from(python) }
+    if python.contains('/') {
+        Path::new("../..").join(python)
+    } else {
+        PathBuf::from(python)
+    }
 }
 
 fn find_torch() -> (PathBuf, String) {

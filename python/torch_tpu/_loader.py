@@ -4,6 +4,7 @@ Where the device cannot work, one line on stderr says why and which command mend
 is left as it was.
 """
 
+import atexit
 import importlib.metadata
 import importlib.util
 import sys
@@ -28,7 +29,7 @@ def load() -> None:
     except Exception as error:  # noqa: BLE001  (an exception here would break `import torch`)
         _off = f"{type(error).__name__}: {error}"
     if _off:
-        _say(f'torch_tpu: the device "tpu" is off: {_off}')
+        _say(f"torch_tpu: {_message()}")
 
 
 def why_off() -> str:
@@ -43,7 +44,7 @@ def native():
         RuntimeError: the device is off; says why.
     """
     if _off:
-        raise RuntimeError(f'the device "tpu" is off: {_off}')
+        raise RuntimeError(_message())
     from torch_tpu import _C
 
     return _C
@@ -59,10 +60,14 @@ def version() -> str:
         return "unknown"
 
 
+def _message() -> str:
+    return f'TPU1004: the device "tpu" is off: {_off}'
+
+
 def _refusal() -> str:
     if _is_installed(ORIGINAL):
         return (
-            f"the packages {ORIGINAL} and {OURS} overwrite each other's files; run: "
+            f"the packages {ORIGINAL} and {OURS} overwrite each other's files; hint: "
             f"pip uninstall -y {ORIGINAL} && pip install --force-reinstall --no-deps {OURS}"
         )
     import torch
@@ -70,8 +75,8 @@ def _refusal() -> str:
     taken = torch._C._get_privateuse1_backend_name()
     if taken != "privateuseone":
         return (
-            f"PyTorch has one slot for a device from outside and `{taken}` has it; uninstall the "
-            f"package of `{taken}`, or run: pip uninstall {OURS}"
+            f"PyTorch has one slot for a device from outside and `{taken}` has it; hint: uninstall "
+            f"the package of `{taken}`, or pip uninstall {OURS}"
         )
     try:
         from torch_tpu import _C  # noqa: F401
@@ -87,10 +92,10 @@ def _explain(error: ImportError) -> str:
     if built_for and _minor(built_for) != _minor(running):
         release = built_for.partition("+")[0]
         return (
-            f"this build is for torch {_minor(built_for)} and this is torch {running}; run: "
+            f"this build is for torch {_minor(built_for)} and this is torch {running}; hint: "
             f'pip install "torch=={release}"'
         )
-    return f"{error}; run: pip install --force-reinstall --no-deps {OURS}"
+    return f"{error}; hint: pip install --force-reinstall --no-deps {OURS}"
 
 
 def _built_for() -> str:
@@ -126,6 +131,7 @@ def _register() -> None:
     torch.backends.tpu = backends
     sys.modules["torch.backends.tpu"] = backends
     compat.install(available=_device.is_available())
+    atexit.register(native().flush)
 
 
 def _say(line: str) -> None:

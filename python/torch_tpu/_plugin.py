@@ -25,7 +25,7 @@ TPU_CHIPS = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076
 
 
 class PluginError(RuntimeError):
-    """There is no plugin; the message ends with the command that installs one."""
+    """There is no plugin; the message has the command that installs one."""
 
 
 class Plugin(NamedTuple):
@@ -62,8 +62,8 @@ def has_tpu() -> bool:
 def _named(path: str, platform: str) -> Plugin:
     if not Path(path).is_file():
         raise PluginError(
-            f"there is no PJRT plugin `{path}` (setting `pjrt_plugin`); name an existing file in "
-            f"TORCH_TPU_PJRT_PLUGIN, or unset it and run: {INSTALL_CPU}"
+            f"there is no PJRT plugin `{path}`; hint: name an existing file in "
+            f"TORCH_TPU_PJRT_PLUGIN, or unset it and {INSTALL_CPU}"
         )
     if platform == "auto":
         platform = "tpu" if "libtpu" in Path(path).name else "cpu"
@@ -75,7 +75,7 @@ def _installed_cpu() -> Plugin:
         path = _file_of(package, file)
         if path:
             return Plugin(path, "cpu")
-    raise PluginError(f"no PJRT plugin for the CPU is installed; run: {INSTALL_CPU}")
+    raise PluginError(f"no PJRT plugin for the CPU is installed; hint: {INSTALL_CPU}")
 
 
 def _installed_tpu() -> Plugin:
@@ -83,7 +83,7 @@ def _installed_tpu() -> Plugin:
     if path and Path(path).is_file():
         return Plugin(path, "tpu")
     raise PluginError(
-        f"libtpu, the PJRT plugin for TPUs, is not installed; run: {INSTALL_TPU}; or set "
+        f"libtpu, the PJRT plugin for TPUs, is not installed; hint: {INSTALL_TPU}, or set "
         "TORCH_TPU_PLATFORM=cpu to run on the CPU"
     )
 

@@ -32,7 +32,8 @@ def init() -> None:
     """Starts the device now rather than with the first tensor.
 
     Raises:
-        RuntimeError: there is no plugin, or it does not work here; says what to run.
+        RuntimeError: TPU1001, there is no plugin; TPU1003, it does not work here; TPU1005, this
+            process was forked from one that had started the device.
     """
     _lazy_init()
 
@@ -47,7 +48,7 @@ def index_of(device: Device = None) -> int:
 
     Raises:
         ValueError: a device of another type.
-        RuntimeError: no such index.
+        RuntimeError: TPU1002, no such index.
     """
     if device is None:
         return current_device()
@@ -58,10 +59,13 @@ def index_of(device: Device = None) -> int:
         if named.index is None:
             return current_device()
         device = named.index
-    count = device_count()
-    if not 0 <= device < count:
-        why = _configure() or f"this process has {count} tpu device{'s' * (count != 1)}"
-        raise RuntimeError(f"tpu:{device} does not exist: {why}")
+    missing = _configure()
+    if missing:
+        raise RuntimeError(f"TPU1001: {missing}")
+    if not 0 <= device < device_count():
+        raise RuntimeError(
+            f"TPU1002: device tpu:{device} does not exist; hint: a process has one device, tpu:0"
+        )
     return device
 
 
@@ -71,16 +75,19 @@ def _lazy_init() -> None:
         return
     if _is_in_bad_fork():
         raise RuntimeError(
-            "Cannot re-initialize tpu in forked subprocess. To use tpu with multiprocessing, you "
-            "must use the 'spawn' start method"
+            "TPU1005: Cannot re-initialize tpu in forked subprocess. To use tpu with "
+            "multiprocessing, you must use the 'spawn' start method"
         )
-    why = _configure()
-    if why:
-        raise RuntimeError(f'the device "tpu" cannot be used: {why}')
+    missing = _configure()
+    if missing:
+        raise RuntimeError(f"TPU1001: {missing}")
     try:
         native().open_device()
     except RuntimeError as error:
-        raise RuntimeError(f'the device "tpu" does not start: {error}{_mend()}') from error
+        hint = _mend()
+        raise RuntimeError(
+            f'TPU1003: the device "tpu" does not start: {error}; hint: {hint}'
+        ) from error
 
 
 def _is_in_bad_fork() -> bool:
@@ -107,9 +114,7 @@ def _configure() -> str:
 def _mend() -> str:
     named, platform = _searched or ("", "")
     if named:
-        return f"; name another plugin in TORCH_TPU_PJRT_PLUGIN, or unset it and run: " + (
-            _plugin.INSTALL_CPU
-        )
+        return f"name another in TORCH_TPU_PJRT_PLUGIN, or unset it and {_plugin.INSTALL_CPU}"
     if platform == "tpu" or (platform == "auto" and _plugin.has_tpu()):
-        return ""
-    return f"; run: {_plugin.INSTALL_CPU.replace('install', 'install --force-reinstall')}"
+        return "the TPU may be in use by another process"
+    return _plugin.INSTALL_CPU.replace("install", "install --force-reinstall")

@@ -53,7 +53,24 @@ def _as_index(device):
     return int(index or 0) if kind == "tpu" else device
 
 
-_ADAPTATIONS: dict[str, Callable[[ModuleType], None]] = {"safetensors": _adapt_safetensors}
+def _adapt_printing(module: ModuleType) -> None:
+    """torch 2.14 formats a tensor with dozens of operations on its device, each a program.
+
+    The devices that it downloads first are a fixed list without ``tpu``.
+    """
+    original = module._tensor_str
+
+    @functools.wraps(original)
+    def _tensor_str(self, indent):
+        return original(self.cpu() if self.device.type == "tpu" else self, indent)
+
+    module._tensor_str = _tensor_str
+
+
+_ADAPTATIONS: dict[str, Callable[[ModuleType], None]] = {
+    "safetensors": _adapt_safetensors,
+    "torch._tensor_str": _adapt_printing,
+}
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

@@ -51,8 +51,6 @@ struct Frame {
   c10::SmallVector<TpuArg, 12> args;
   c10::SmallVector<TpuTensor, 12> tensors;
   std::vector<std::vector<TpuArg>> numbers;
-  std::vector<c10::SmallVector<int64_t, 8>> ints;
-  std::vector<std::vector<double>> floats;
   std::vector<at::Tensor> uploaded;
   void* generator = nullptr;
 
@@ -67,14 +65,8 @@ struct Frame {
     a = {};
     if (v.isTensor()) return tensor(v.toTensor(), a);
     if (v.isNone()) return;
-    if (v.isInt()) return number(a, kTpuInt, v.toInt());
-    if (v.isBool()) return number(a, kTpuBool, v.toBool());
-    if (v.isDouble()) {
-      a.tag = kTpuFloat;
-      a.v.d = v.toDouble();
-    } else if (v.isComplexDouble()) {
-      set_number(a, a.tag, v.toScalar());
-    } else if (v.isString()) {
+    if (v.isScalar()) return set_number(a, a.tag, v.toScalar());
+    if (v.isString()) {
       const auto& s = v.toStringRef();
       a.tag = kTpuStr;
       a.v.p = s.data();
@@ -84,11 +76,6 @@ struct Frame {
     } else if (v.isList()) {
       list(v, a);
     }
-  }
-
-  static void number(TpuArg& a, uint8_t tag, int64_t value) {
-    a.tag = tag;
-    a.v.i = value;
   }
 
   void tensor(const at::Tensor& t, TpuArg& a) {
@@ -115,22 +102,12 @@ struct Frame {
       a.tag = kTpuTensors;
       a.v.p = tensors.data() + tensors.size();
       for (const auto& item : items) tensors.push_back(item.isNone() ? TpuTensor{} : member(item.toTensor(), optional));
-    } else if (v.isIntList()) {
-      a.tag = kTpuInts;
-      ints.emplace_back();
-      for (const auto& item : items) ints.back().push_back(item.toInt());
-      a.v.p = ints.back().data();
-    } else if (v.isDoubleList()) {
-      a.tag = kTpuFloats;
-      floats.emplace_back();
-      for (const auto& item : items) floats.back().push_back(item.toDouble());
-      a.v.p = floats.back().data();
-    } else {
-      a.tag = v.isBoolList() ? kTpuBools : kTpuNumbers;
-      numbers.emplace_back(items.size());
-      for (size_t i = 0; i < items.size(); i++) set_number(numbers.back()[i], numbers.back()[i].tag, items[i].toScalar());
-      a.v.p = numbers.back().data();
+      return;
     }
+    a.tag = v.isIntList() ? kTpuInts : v.isDoubleList() ? kTpuFloats : v.isBoolList() ? kTpuBools : kTpuNumbers;
+    numbers.emplace_back(items.size());
+    for (size_t i = 0; i < items.size(); i++) set_number(numbers.back()[i], numbers.back()[i].tag, items[i].toScalar());
+    a.v.p = numbers.back().data();
   }
 
   // Indices may lie on the CPU, as for CUDA; so may 0-dimensional members of other lists.
@@ -151,6 +128,15 @@ TpuContext context() {
           static_cast<uint8_t>(precision == at::Float32MatmulPrecision::HIGHEST ? 0
                                : precision == at::Float32MatmulPrecision::HIGH  ? 1
                                                                                 : 2)};
+}
+
+int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::SmallVectorImpl<TpuResult>& results) {
+  const auto ctx = context();
+  uint32_t produced = 0;
+  const auto rc = tpu_call(kernel, args.data(), static_cast<uint32_t>(args.size()), &ctx, generator, results.data(),
+                           static_cast<uint32_t>(results.size()), &produced);
+  results.resize(produced);
+  return rc;
 }
 
 // An overload served by the table: what is written, and what is returned.
@@ -176,16 +162,24 @@ struct Boxed final : c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
     auto values = torch::jit::last(*stack, arguments);
-    Frame frame(values);
     c10::SmallVector<at::Tensor, 2> targets;
     for (auto i : mutated) collect(values[i], targets);
     for (const auto& t : targets) at::assert_no_internal_overlap(t);
+    c10::SmallVector<TpuResult, 8> results;
+    // A second time when `out=` tensors had to be resized: the first description is outdated.
+    while (!run(Frame(values), targets, results)) {}
+    finish(stack, results);
+  }
+
+  bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
     // foreach operators give as many tensors as their longest list has.
-    c10::SmallVector<TpuResult, 8> results(std::max<size_t>(8, frame.tensors.size() + 8));
-    uint32_t produced = 0;
-    run(id, frame.args.data(), static_cast<uint32_t>(frame.args.size()), frame.generator, results.data(),
-        static_cast<uint32_t>(results.size()), &produced, targets);
-    finish(stack, c10::ArrayRef<TpuResult>(results.data(), produced));
+    results.resize(std::max<size_t>(8, frame.tensors.size() + 8));
+    const auto rc = call(id, frame.args, frame.generator, results);
+    if (rc != kResize) return tpu_check(rc), true;
+    std::vector<std::pair<int32_t, std::vector<int64_t>>> wanted;
+    for (const auto& r : results) wanted.emplace_back(r.index, std::vector<int64_t>(r.sizes, r.sizes + r.ndim));
+    for (const auto& [index, size] : wanted) at::native::resize_output(targets[index], size);
+    return false;
   }
 
   static void collect(const c10::IValue& v, c10::SmallVector<at::Tensor, 2>& out) {
@@ -276,29 +270,16 @@ at::Tensor wrap(const TpuResult& r) {
   return t;
 }
 
-void run(uint32_t kernel, const TpuArg* args, uint32_t count, void* generator, TpuResult* results, uint32_t capacity,
-         uint32_t* produced, c10::ArrayRef<at::Tensor> mutated) {
-  const auto ctx = context();
-  int32_t rc = tpu_call(kernel, args, count, &ctx, generator, results, capacity, produced);
-  if (rc != kResize) return tpu_check(rc);
-  std::vector<std::pair<int32_t, std::vector<int64_t>>> wanted;
-  for (uint32_t i = 0; i < *produced; i++) {
-    wanted.emplace_back(results[i].index, std::vector<int64_t>(results[i].sizes, results[i].sizes + results[i].ndim));
-  }
-  for (const auto& [index, size] : wanted) at::native::resize_output(mutated[index], size);
-  // The descriptions point at the sizes that have just changed.
-  c10::SmallVector<TpuTensor, 4> again(mutated.size());
-  c10::SmallVector<TpuArg, 12> renewed(args, args + count);
-  for (size_t m = 0; m < mutated.size(); m++) {
-    again[m] = describe(mutated[m]);
-    for (auto& a : renewed) {
-      if (a.tag == kTpuTensor && static_cast<const TpuTensor*>(a.v.p)->cell == again[m].cell) a.v.p = &again[m];
-    }
-  }
-  tpu_check(tpu_call(kernel, renewed.data(), count, &ctx, generator, results, capacity, produced));
+void assign(const at::Tensor& target, const at::Tensor& source) {
+  const TpuTensor to = describe(target), from = describe(source);
+  TpuArg args[3] = {};
+  args[0].tag = args[1].tag = kTpuTensor;
+  args[0].v.p = &to;
+  args[1].v.p = &from;
+  args[2].tag = kTpuBool;
+  c10::SmallVector<TpuResult, 1> none;
+  tpu_check(call(g_copy_kernel, {args, 3}, nullptr, none));
 }
-
-uint32_t copy_kernel() { return g_copy_kernel; }
 }  // namespace tpu
 
 void tpu_check(int32_t rc) {

@@ -151,14 +151,7 @@ void device_to_device(const Tensor& self, const Tensor& target) {
   const TpuTensor to = describe(target), from = describe(source);
   uint8_t shared = 0;
   tpu_check(tpu_share(&to, &from, &shared));
-  if (shared) return;
-  TpuArg args[3] = {};
-  args[0].tag = args[1].tag = kTpuTensor;
-  args[0].v.p = &to;
-  args[1].v.p = &from;
-  args[2].tag = kTpuBool;
-  uint32_t produced = 0;
-  run(copy_kernel(), args, 3, nullptr, nullptr, 0, &produced, {});
+  if (!shared) assign(target, source);
 }
 
 void host_to_device(const Tensor& self, const Tensor& target) {
@@ -174,13 +167,8 @@ void host_to_device(const Tensor& self, const Tensor& target) {
     auto dense = at::empty_strided(target.sizes(), target.strides(), target.options().device(at::kCPU));
     source = dense.copy_(source);
   }
-  // The storage's order: dimensions by falling stride.
-  c10::SmallVector<int64_t, 6> order(target.dim()), dims;
-  for (int64_t d = 0; d < target.dim(); d++) order[d] = d;
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return target.stride(a) > target.stride(b); });
-  for (auto d : order) dims.push_back(target.size(d));
-  tpu_check(tpu_cell_upload(target.storage().mutable_data(), source.const_data_ptr(), target.nbytes(),
-                            static_cast<int8_t>(target.scalar_type()), dims.data(), static_cast<int32_t>(dims.size())));
+  const TpuTensor to = describe(target);
+  tpu_check(tpu_cell_upload(&to, source.const_data_ptr(), target.nbytes()));
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
@@ -212,6 +200,14 @@ bool equal(const Tensor& self, const Tensor& other) {
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
 }
 
+// Module.to() sets `param.data`, and so keeps tied parameters tied, between tensors that this allows.
+bool compatible(const Tensor& self, const Tensor& from) {
+  const auto dense = [](const Tensor& t) {
+    return t.layout() == at::kStrided && (t.is_cpu() || t.device().type() == kDevice);
+  };
+  return (dense(self) && dense(from)) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
+}
+
 void record_stream(Tensor& /*self*/, c10::Stream /*stream*/) {}
 }  // namespace
 }  // namespace tpu
@@ -237,6 +233,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", tpu::equal);
   m.impl("is_set_to", at::native::is_set_to);
   m.impl("record_stream", tpu::record_stream);
+  m.impl("_has_compatible_shallow_copy_type", tpu::compatible);
 }
 
 // The copy kernels read and write through the bits themselves; resolving them first would recurse.

@@ -37,8 +37,8 @@ thread_local c10::StreamId current_stream = 0;
 void check_index(DeviceIndex index) {
   const int32_t count = tpu_device_count();
   TORCH_CHECK(
-      index >= 0 && index < count, "tpu:", static_cast<int>(index),
-      " does not exist: this process has ", count, count == 1 ? " tpu device" : " tpu devices");
+      index >= 0 && index < count, "TPU1002: device tpu:", static_cast<int>(index),
+      " does not exist; hint: a process has one device, tpu:0");
 }
 
 DeviceIndex switch_device(DeviceIndex index) {

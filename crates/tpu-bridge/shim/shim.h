@@ -21,7 +21,7 @@ enum TpuTag : uint8_t {
 };
 
 // An argument, borrowed for a call. kTpuHost: a 0-dimensional CPU tensor, whose value has the tag
-// `number`. kTpuNumbers points at TpuArgs, kTpuTensors at TpuTensors.
+// `number`. Lists of numbers point at TpuArgs, kTpuTensors at TpuTensors.
 typedef struct TpuArg {
   uint8_t tag;
   uint8_t number;
@@ -55,7 +55,8 @@ void* tpu_cell_new(size_t nbytes, int32_t device);
 void tpu_cell_free(void* cell);
 int32_t tpu_cell_resize(void* cell, size_t nbytes);
 int32_t tpu_cell_copy(void* dst, const void* src, size_t nbytes);
-int32_t tpu_cell_upload(void* cell, const void* data, size_t nbytes, int8_t dtype, const int64_t* dims, int32_t ndim);
+// `data`: the elements of a tensor that is its whole storage, in the storage's order.
+int32_t tpu_cell_upload(const TpuTensor* tensor, const void* data, size_t nbytes);
 // The storage's bytes on the host until tpu_host_release(*guard).
 int32_t tpu_cell_host(const void* cell, const void** data, void** guard);
 void tpu_host_release(void* guard);

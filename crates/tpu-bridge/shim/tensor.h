@@ -7,8 +7,6 @@
 namespace tpu {
 TpuTensor describe(const at::Tensor& t);
 at::Tensor wrap(const TpuResult& result);
-// Runs a kernel on argument values, with the generator at `generator` or the default one.
-void run(uint32_t kernel, const TpuArg* args, uint32_t count, void* generator, TpuResult* results, uint32_t capacity,
-         uint32_t* produced, c10::ArrayRef<at::Tensor> mutated);
-uint32_t copy_kernel();
+// Copies with conversion and broadcasting, both on the device.
+void assign(const at::Tensor& target, const at::Tensor& source);
 }  // namespace tpu

@@ -186,24 +186,21 @@ unsafe fn argument<'a>(a: &TpuArg) -> Result<Arg<'a>, Error> {
                 )
             }
             4..=7 => Arg::Number(number(a.tag, a)),
-            8 => Arg::Ints(list(pointer, a.len)),
-            9 => Arg::Floats(list::<f64>(pointer, a.len).into()),
-            10 => Arg::Bools(
-                list::<TpuArg>(pointer, a.len)
-                    .iter()
-                    .map(|b| number(b.tag, b).to_bool())
-                    .collect(),
-            ),
-            11 => Arg::Numbers(
-                list::<TpuArg>(pointer, a.len)
-                    .iter()
-                    .map(|n| number(n.tag, n))
-                    .collect(),
-            ),
+            8 => Arg::Ints(numbers(pointer, a.len).map(Number::to_i64).collect()),
+            9 => Arg::Floats(numbers(pointer, a.len).map(Number::to_f64).collect()),
+            10 => Arg::Bools(numbers(pointer, a.len).map(Number::to_bool).collect()),
+            11 => Arg::Numbers(numbers(pointer, a.len).collect()),
             12 => Arg::Str(std::str::from_utf8(list(pointer, a.len)).unwrap_or_default()),
             _ => Arg::None,
         })
     }
+}
+
+/// # Safety
+/// `pointer` points at `len` numbers that live during `'a`; it may be null for none.
+unsafe fn numbers<'a>(pointer: *const c_void, len: u32) -> impl Iterator<Item = Number> + 'a {
+    // SAFETY: by the contract above.
+    unsafe { list::<'a, TpuArg>(pointer, len) }.iter().map(|n| number(n.tag, n))
 }
 
 /// # Safety

@@ -44,6 +44,7 @@ const FUNCTIONS: &[fn(&Bound<'_, PyModule>) -> PyResult<()>] = &[
     |m| m.add_function(wrap_pyfunction!(reset_peak_memory, m)?),
     |m| m.add_function(wrap_pyfunction!(stats, m)?),
     |m| m.add_function(wrap_pyfunction!(reset_stats, m)?),
+    |m| m.add_function(wrap_pyfunction!(flush, m)?),
     |m| m.add_function(wrap_pyfunction!(setting_names, m)?),
     |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
     |m| m.add_function(wrap_pyfunction!(set_setting, m)?),
@@ -202,6 +203,16 @@ fn stats() -> PyResult<String> {
 #[pyfunction]
 fn reset_stats() {
     counters::reset();
+}
+
+/// Waits until compiled programs are on disk and no compile runs; for the interpreter's exit.
+#[pyfunction]
+fn flush(py: Python<'_>) {
+    py.detach(|| {
+        if let (true, Ok(runtime)) = (runtime::is_open(), runtime::get()) {
+            runtime.flush();
+        }
+    });
 }
 
 /// The names of all settings.

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use tpu_eager::{Cell, Error, from_scalar_type, runtime};
+use tpu_eager::{Cell, Error, runtime};
 use tpu_obs::memory;
 use tpu_pjrt::Buffer;
 
@@ -61,24 +61,14 @@ unsafe extern "C" fn tpu_cell_copy(dst: *mut c_void, src: *const c_void, _nbytes
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tpu_cell_upload(
-    raw: *mut c_void,
+    target: *const TpuTensor,
     data: *const c_void,
     nbytes: usize,
-    dtype: i8,
-    dims: *const i64,
-    ndim: i32,
 ) -> i32 {
     guard(|| {
-        let dtype = from_scalar_type(dtype).ok_or_else(|| unsupported(dtype))?;
-        // SAFETY: the caller passes a live storage, `nbytes` readable bytes and `ndim` sizes.
-        let (cell, bytes, dims) = unsafe {
-            (
-                cell(raw),
-                bytes(data, nbytes),
-                slice::from_raw_parts(dims, ndim as usize),
-            )
-        };
-        tpu_eager::upload(cell, bytes, dtype, dims)?;
+        // SAFETY: the caller passes a live description and `nbytes` readable bytes.
+        let (target, bytes) = unsafe { (tensor(&*target)?, bytes(data, nbytes)) };
+        tpu_eager::upload(&target, bytes)?;
         Ok(0)
     })
 }

@@ -1,7 +1,7 @@
 //! Arguments of a call, borrowed from the caller.
 use crate::Cell;
 use smallvec::SmallVec;
-use tpu_hlo::{DType, Number};
+use tpu_hlo::{DType, Dims, Number};
 
 /// A tensor: a storage and how its elements lie in it.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ pub enum Arg<'a> {
     /// `Scalar[]`
     Numbers(SmallVec<[Number; 4]>),
     /// `int[]`
-    Ints(&'a [i64]),
+    Ints(Dims),
     /// `float[]`
     Floats(SmallVec<[f64; 4]>),
     /// `bool[]`

@@ -1,18 +1,20 @@
 //! Copies between host and device, and between storages without a program.
-use crate::{Cell, Result, Tensor, element_type, gather::view_of, runtime};
+use crate::{Cell, Result, Tensor, element_type, gather::view_of, runtime, view::View};
 use std::sync::Arc;
-use tpu_hlo::{DType, Dims};
+use tpu_hlo::Dims;
 use tpu_obs::counters;
 use tpu_pjrt::{Buffer, Shape};
 
-/// Makes `bytes` the storage's value: elements of `dtype` in the storage's order, `dims` their
-/// shape.
+/// Makes `bytes` the value of `target`, a tensor that is its whole storage: its elements in the
+/// storage's order.
 ///
 /// # Errors
 /// Out of memory, or that the device does not open.
-pub fn upload(cell: &Cell, bytes: &[u8], dtype: DType, dims: &[i64]) -> Result<()> {
-    let shape = Shape::new(element_type(dtype), dims);
-    cell.set(Arc::new(runtime::get()?.upload(bytes, &shape)?));
+pub fn upload(target: &Tensor<'_>, bytes: &[u8]) -> Result<()> {
+    let view = View::new(target.storage_numel(), target.sizes, target.strides, target.offset);
+    let dims: Dims = view.order().iter().map(|d| target.sizes[*d]).collect();
+    let shape = Shape::new(element_type(target.dtype), &dims);
+    target.cell.set(Arc::new(runtime::get()?.upload(bytes, &shape)?));
     Ok(())
 }
 

@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
             Arg::Numbers(list) => {
                 OpArg::Scalars(list.iter().map(|n| self.number(n.dtype())).collect())
             }
-            Arg::Ints(list) => OpArg::Ints((*list).into()),
+            Arg::Ints(list) => OpArg::Ints(list.clone()),
             Arg::Floats(list) => OpArg::Floats(list.to_vec()),
             Arg::Bools(list) => OpArg::Bools(list.to_vec()),
             Arg::Str(s) => OpArg::Str((*s).into()),

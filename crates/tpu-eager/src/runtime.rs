@@ -150,6 +150,11 @@ impl Runtime {
         self.pending.settle()
     }
 
+    /// Waits until compiled programs are on disk and no compile runs.
+    pub fn flush(&self) {
+        self.programs.flush();
+    }
+
     /// Forgets programs that are not in use.
     pub fn clear_programs(&self) {
         self.programs.clear();
