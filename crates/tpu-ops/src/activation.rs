@@ -1,7 +1,7 @@
 //! Activation functions and their derivatives.
 use crate::{
     Op, Result, Scalar,
-    algebra::{Binary, Unary, X, compute, formulas},
+    algebra::{Binary, Unary, X, compute, formula, formulas},
     check,
     error::ensure,
     op::{op, pointwise},
@@ -404,7 +404,7 @@ fn relu(b: &mut B, x: Value) -> Result<Value> {
         "Boolean inputs not supported for relu"
     );
     implemented(!dtype.is_complex(), "relu", dtype)?;
-    compute(b, dtype, [x], [], |[x], []| x.maximum(0.0))
+    formula(b, [x], |[x]| x.maximum(0.0))
 }
 
 /// `x · σ(x)`
@@ -477,3 +477,6 @@ fn threshold_backward(b: &mut B, grad: Value, x: Value, threshold: Scalar) -> Re
         x.le(threshold).pick(g.full(0.0), g)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -551,3 +551,6 @@ fn xlogy<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
     let product = x.eq(0.0).pick(x.full(0.0), x * y.log());
     y.is_nan().pick(y, product)
 }
+
+#[cfg(test)]
+mod tests;

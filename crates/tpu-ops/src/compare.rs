@@ -328,3 +328,6 @@ fn where_self(b: &mut B, condition: Value, x: Value, other: Value) -> Result<Val
     let condition = b.broadcast(condition, &dims)?;
     Ok(b.select(condition, x, other)?)
 }
+
+#[cfg(test)]
+mod tests;

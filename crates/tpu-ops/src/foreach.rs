@@ -353,3 +353,6 @@ fn power_sum(b: &mut B, x: List, ord: Number, dtype: Option<DType>) -> Result<Li
     };
     x.into_iter().map(&mut each).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What the golden tests beside the rows use.
-use crate::{Arg, get};
-use tpu_hlo::{Builder, DType, Slot, Type};
+use crate::{Arg, Op, get, op::Param};
+use tpu_hlo::{Builder, DType, Number, Slot, Type};
 
 /// A tensor argument of the given type.
 pub(crate) struct T(pub(crate) DType, pub(crate) &'static [i64]);
@@ -30,4 +30,65 @@ fn lowered(mut b: Builder, name: &str, args: &[Arg]) -> String {
         Ok(outs) => b.finish(&outs, &[]).text,
         Err(e) => format!("{:?}: {e}\n", e.class()),
     }
+}
+
+/// One line per row: the ops of its program but for constants, and the result types; or why the
+/// call is refused. Tensors are `dtype[2, 4]`, options are absent, other arguments are plain.
+pub(crate) fn sketches(rows: &[Op], dtype: DType) -> String {
+    rows.iter().map(|row| sketch(row, dtype)).collect()
+}
+
+fn sketch(row: &Op, dtype: DType) -> String {
+    let mut b = Builder::default();
+    let mut slot = 0;
+    let params = row.params();
+    let args: Vec<Arg> = params
+        .iter()
+        .map(|p| plain(&mut b, *p, dtype, &mut slot))
+        .collect();
+    let line = match row.lower(&mut b, &args) {
+        Ok(outs) => {
+            let module = b.finish(&outs, &[]);
+            let types: Vec<String> = module.outputs.iter().map(Type::to_string).collect();
+            format!("{}-> {}", ops(&module.text), types.join(" "))
+        }
+        Err(e) => format!("{:?}: {e}", e.class()),
+    };
+    format!("{}: {line}\n", row.name)
+}
+
+fn plain(b: &mut Builder, param: Param, dtype: DType, slot: &mut u32) -> Arg {
+    *slot += 1;
+    let number = if dtype.is_float() || dtype.is_complex() {
+        DType::F64
+    } else {
+        DType::I64
+    };
+    let mut tensor = |b: &mut Builder| {
+        *slot += 1;
+        b.param(Slot::Buffer(*slot), Type::new(dtype, &[2, 4]))
+    };
+    match param.ty {
+        _ if param.optional => Arg::None,
+        "Tensor" => Arg::Tensor(tensor(b)),
+        "Tensor[]" => Arg::Tensors(vec![Some(tensor(b))]),
+        "Scalar" if param.bound.fixes(Number::Int(2)) => Arg::Number(Number::Int(2)),
+        "Scalar" => Arg::Scalar(b.number(*slot, number)),
+        "Scalar[]" => Arg::Scalars(vec![b.number(*slot, number)]),
+        "int[]" => Arg::Ints([1].as_slice().into()),
+        "str" => Arg::Str("none".into()),
+        "bool" => Arg::Number(Number::Bool(false)),
+        "int" => Arg::Number(Number::Int(1)),
+        _ => Arg::None,
+    }
+}
+
+/// Names of the ops in a module's text, each followed by a blank.
+fn ops(text: &str) -> String {
+    let names = text.lines().filter_map(|line| line.split('"').nth(1));
+    let names = names.filter_map(|name| name.split('.').nth(1));
+    names
+        .filter(|n| !matches!(*n, "constant" | "return"))
+        .map(|n| format!("{n} "))
+        .collect()
 }

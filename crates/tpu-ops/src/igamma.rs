@@ -243,3 +243,6 @@ const LANCZOS_DENOM: &[f64] = &[
     39916800.0,
     0.0,
 ];
+
+#[cfg(test)]
+mod tests;

@@ -568,3 +568,6 @@ fn nll_loss2d_backward(
     let picks = Picks::new(b, x, target, weight, ignore_index)?;
     picks.backward(b, grad, x, reduction, total_weight)
 }
+
+#[cfg(test)]
+mod tests;

@@ -396,7 +396,7 @@ fn sgd(
             let [decay, momentum, lr, dampening] = scalars.map(|x| p.with(x));
             let g = if maximize { -g } else { g };
             let g = g + p * decay;
-            let v = if is_first_step {
+            let v = if plain || is_first_step {
                 g
             } else {
                 momentum * v + (1.0 - dampening) * g
@@ -494,3 +494,6 @@ fn adagrad_tensor(
     }
     Ok(outs.into_iter().flatten().collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -434,3 +434,6 @@ pub(crate) fn trunc(x: X<'_>) -> X<'_> {
 fn zero(b: &mut B, x: Value) -> Value {
     b.full_like(x, Number::Int(0))
 }
+
+#[cfg(test)]
+mod tests;

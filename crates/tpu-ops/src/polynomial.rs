@@ -213,3 +213,6 @@ fn recurrence(b: &mut B, x: Value, n: Value, family: &Family) -> Result<Value> {
     )?;
     Ok(outs[5])
 }
+
+#[cfg(test)]
+mod tests;

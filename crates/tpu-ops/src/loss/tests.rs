@@ -1,0 +1,117 @@
+use super::OPS;
+use crate::{
+    Arg,
+    golden::{T, hlo, sketches},
+};
+use expect_test::expect;
+use tpu_hlo::{DType::*, Number};
+
+#[test]
+fn rows_of_f32() {
+    expect![[r#"
+        binary_cross_entropy: compare compare and not reduce or select compare compare and not reduce or select subtract negate log_plus_one maximum multiply log maximum multiply subtract reduce add divide -> tensor<f32>
+        binary_cross_entropy_backward: multiply subtract subtract multiply maximum divide multiply -> tensor<2x4xf32>
+        binary_cross_entropy_with_logits: subtract multiply abs negate exponential log_plus_one negate maximum add add reduce add divide -> tensor<f32>
+        _ctc_loss: Runtime: ctc_loss: log_probs must have 3 dimensions
+        _ctc_loss_backward: Runtime: ctc_loss: log_probs must have 3 dimensions
+        huber_loss: subtract abs broadcast_in_dim compare multiply multiply multiply broadcast_in_dim subtract broadcast_in_dim multiply select reduce add divide -> tensor<f32>
+        huber_loss_backward: multiply subtract negate broadcast_in_dim maximum broadcast_in_dim minimum multiply -> tensor<2x4xf32>
+        mse_loss: subtract multiply reduce add divide -> tensor<f32>
+        mse_loss_backward: multiply subtract multiply multiply -> tensor<2x4xf32>
+        multi_margin_loss: Runtime: multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [2], but got [2, 4]. Input has shape [2, 4].
+        multi_margin_loss_backward: Runtime: multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [2], but got [2, 4]. Input has shape [2, 4].
+        multilabel_margin_loss_backward: Runtime: `stablehlo.reshape` cannot take tensor<2x4xf32> with [2, 1]
+        multilabel_margin_loss_forward: convert compare compare or select reduce maximum iota compare select reduce minimum broadcast_in_dim compare broadcast_in_dim broadcast_in_dim iota compare and reduce or broadcast_in_dim select reduce add broadcast_in_dim broadcast_in_dim not and subtract add maximum select reduce add divide convert reduce add divide -> tensor<f32> tensor<2x4xf32>
+        nll_loss2d_backward: Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
+        nll_loss2d_forward: Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
+        nll_loss_backward: Runtime: 0D or 1D target tensor expected, multi-target not supported
+        nll_loss_forward: Runtime: 0D or 1D target tensor expected, multi-target not supported
+        smooth_l1_loss: subtract abs broadcast_in_dim compare multiply multiply broadcast_in_dim divide multiply broadcast_in_dim subtract select reduce add divide -> tensor<f32>
+        smooth_l1_loss_backward: multiply subtract broadcast_in_dim compare broadcast_in_dim divide select negate broadcast_in_dim compare select multiply -> tensor<2x4xf32>
+        soft_margin_loss: negate multiply exponential log_plus_one reduce add divide -> tensor<f32>
+        soft_margin_loss_backward: multiply negate negate multiply logistic multiply multiply -> tensor<2x4xf32>
+    "#]].assert_eq(&sketches(OPS, F32));
+}
+
+fn ints(values: &[i64]) -> Vec<Arg> {
+    values
+        .iter()
+        .map(|i| Arg::Number(Number::Int(*i)))
+        .collect()
+}
+
+#[test]
+fn likelihoods_are_gathered_and_spread() {
+    let rest = [&[Arg::None][..], &ints(&[1, -100])].concat();
+    let tensors = [T(BF16, &[2, 5]), T(I64, &[2])];
+    expect![[r#"
+        module {
+          func.func public @main(%p0: tensor<2x5xbf16>, %p1: tensor<2xi64>) -> (tensor<bf16>, tensor<bf16>) {
+            %2 = "stablehlo.reshape"(%p1) : (tensor<2xi64>) -> tensor<2x1xi64>
+            %3 = "stablehlo.constant"() <{value = dense<-100> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %4 = "stablehlo.compare"(%2, %3) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
+            %5 = "stablehlo.constant"() <{value = dense<0> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %6 = "stablehlo.select"(%4, %2, %5) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
+            %7 = "stablehlo.constant"() <{value = dense<0> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %8 = "stablehlo.constant"() <{value = dense<5> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %9 = "stablehlo.compare"(%6, %7) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
+            %10 = "stablehlo.compare"(%6, %8) <{comparison_direction = #stablehlo<comparison_direction GE>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
+            %11 = "stablehlo.or"(%9, %10) : (tensor<2x1xi1>, tensor<2x1xi1>) -> tensor<2x1xi1>
+            %12 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %13 = "stablehlo.select"(%11, %6, %12) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
+            %14 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+            %18 = "stablehlo.reduce"(%13, %14) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%15: tensor<i64>, %16: tensor<i64>):
+              %17 = "stablehlo.maximum"(%15, %16) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+              "stablehlo.return"(%17) : (tensor<i64>) -> ()
+            }) : (tensor<2x1xi64>, tensor<i64>) -> tensor<i64>
+            %19 = "stablehlo.convert"(%4) : (tensor<2x1xi1>) -> tensor<2x1xf32>
+            %20 = "stablehlo.convert"(%6) : (tensor<2x1xi64>) -> tensor<2x1xi32>
+            %21 = "stablehlo.reshape"(%20) : (tensor<2x1xi32>) -> tensor<2x1x1xi32>
+            %22 = "stablehlo.gather"(%p0, %21) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<2x5xbf16>, tensor<2x1x1xi32>) -> tensor<2x1xbf16>
+            %23 = "stablehlo.convert"(%22) : (tensor<2x1xbf16>) -> tensor<2x1xf32>
+            %24 = "stablehlo.negate"(%23) : (tensor<2x1xf32>) -> tensor<2x1xf32>
+            %25 = "stablehlo.multiply"(%24, %19) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+            %26 = "stablehlo.constant"() <{value = dense<0.0> : tensor<2x1xf32>}> : () -> tensor<2x1xf32>
+            %27 = "stablehlo.select"(%4, %25, %26) : (tensor<2x1xi1>, tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+            %28 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %32 = "stablehlo.reduce"(%19, %28) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%29: tensor<f32>, %30: tensor<f32>):
+              %31 = "stablehlo.add"(%29, %30) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+              "stablehlo.return"(%31) : (tensor<f32>) -> ()
+            }) : (tensor<2x1xf32>, tensor<f32>) -> tensor<f32>
+            %33 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %37 = "stablehlo.reduce"(%27, %33) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%34: tensor<f32>, %35: tensor<f32>):
+              %36 = "stablehlo.add"(%34, %35) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+              "stablehlo.return"(%36) : (tensor<f32>) -> ()
+            }) : (tensor<2x1xf32>, tensor<f32>) -> tensor<f32>
+            %38 = "stablehlo.divide"(%37, %32) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            %39 = "stablehlo.convert"(%38) : (tensor<f32>) -> tensor<bf16>
+            %40 = "stablehlo.convert"(%32) : (tensor<f32>) -> tensor<bf16>
+            return %39, %40 : tensor<bf16>, tensor<bf16>
+          }
+        }
+    "#]].assert_eq(&hlo("nll_loss_forward", &tensors, &rest));
+}
+
+#[test]
+fn refusals_have_pytorchs_words() {
+    let rest = [&[Arg::None][..], &ints(&[1, -100])].concat();
+    let texts = [
+        hlo("nll_loss_forward", &[T(F32, &[2, 5]), T(I64, &[3])], &rest),
+        hlo("nll_loss_forward", &[T(F32, &[2, 5]), T(I32, &[2])], &rest),
+        hlo(
+            "nll_loss2d_forward",
+            &[T(F32, &[2, 5, 3, 3]), T(I64, &[2, 3])],
+            &rest,
+        ),
+        hlo("mse_loss", &[T(I64, &[2]), T(I64, &[2])], &ints(&[1])),
+    ];
+    expect![[r#"
+        Runtime: size mismatch (got input: [2, 5], target: [3])
+        Runtime: expected target dtype to be Long or Byte, but got Int
+        Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
+        NotImplemented: "mse" not implemented for 'Long'
+    "#]].assert_eq(&texts.concat());
+}
