@@ -219,8 +219,7 @@ impl Call<'_, '_> {
             text: module.text,
         };
         let interrupted = || self.random.interrupted();
-        let tier = tier(&module.text);
-        entry.program = Some(runtime.programs.get(&module, tier, &interrupted)?);
+        entry.program = Some(runtime.programs.get(&module, tier(&module), &interrupted)?);
         Ok(entry)
     }
 
@@ -349,14 +348,21 @@ impl Call<'_, '_> {
     }
 }
 
-/// One operator is compiled quickly. The quick tier wraps nothing into fusions, and the CPU
-/// compiler has code for these ops inside fusions only.
-fn tier(text: &str) -> Tier {
+/// Elements up to which a program's run time is that of its launch, whatever its code is like.
+const SMALL: usize = 4096;
+
+/// Small programs are compiled quickly: their code is ten times slower, and it does not show. The
+/// quick tier wraps nothing into fusions, and the CPU compiler has code for scatters inside
+/// fusions only.
+fn tier(module: &Module) -> Tier {
     let fused_only = ["\"stablehlo.scatter\"", "\"stablehlo.select_and_scatter\""];
-    if fused_only.iter().any(|op| text.contains(op)) {
-        Tier::Full
-    } else {
+    let elements = |s: &Shape| s.checked_elements().unwrap_or(usize::MAX);
+    let largest = module.inputs.iter().chain(&module.outputs).map(elements).max();
+    let small = largest.unwrap_or(0) <= SMALL;
+    if small && !fused_only.iter().any(|op| module.text.contains(op)) {
         Tier::Quick
+    } else {
+        Tier::Full
     }
 }
 

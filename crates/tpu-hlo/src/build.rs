@@ -57,6 +57,8 @@ struct Info {
     slot: Option<Slot>,
     weak: bool,
     undefined: bool,
+    /// What the value is a transpose of.
+    transposed: Option<(Value, crate::Dims)>,
     used: bool,
 }
 
@@ -155,6 +157,15 @@ impl Builder {
         self.values[v.0 as usize].weak
     }
 
+    pub(crate) fn set_transposed(&mut self, v: Value, of: Value, permutation: &[i64]) {
+        self.values[v.0 as usize].transposed = Some((of, permutation.into()));
+    }
+
+    /// What `v` was transposed from, and how.
+    pub(crate) fn transposed(&self, v: Value) -> Option<(Value, crate::Dims)> {
+        self.values[v.0 as usize].transposed.clone()
+    }
+
     /// The value, or for a run-time number the same number converted to `dtype` by the launcher:
     /// the conversion costs no op and keeps 64-bit types out of the program.
     pub(crate) fn renumber(&mut self, v: Value, dtype: DType) -> Option<Value> {
@@ -171,6 +182,7 @@ impl Builder {
             slot: None,
             weak: false,
             undefined: false,
+            transposed: None,
             used: false,
         });
         Value(self.values.len() as u32 - 1)

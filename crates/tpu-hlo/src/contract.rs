@@ -60,6 +60,7 @@ impl Builder {
         dims: &DotDims,
         dtype: DType,
     ) -> Result<Value> {
+        let (x, y, dims) = self.untransposed(x, y, dims);
         let (a, b) = (self.dims(x), self.dims(y));
         let agree = |l: &Dims, r: &Dims| {
             l.len() == r.len()
@@ -95,6 +96,27 @@ impl Builder {
             &attrs,
             Type::new(dtype, &out),
         ))
+    }
+
+    /// Operands without their transposes, where the dimension numbers can say the same: XLA's CPU
+    /// compiler would carry out the transpose of a matrix that is multiplied with a vector.
+    fn untransposed(&self, x: Value, y: Value, dims: &DotDims) -> (Value, Value, DotDims) {
+        let mut dims = dims.clone();
+        let mut sides = [x, y];
+        let DotDims { batch, contract } = &mut dims;
+        let numbers = [(&mut batch.0, &mut contract.0), (&mut batch.1, &mut contract.1)];
+        for (side, (batch, contract)) in sides.iter_mut().zip(numbers) {
+            let Some((of, permutation)) = self.transposed(*side) else { continue };
+            // Two free dimensions could come out in another order.
+            if permutation.len() - batch.len() - contract.len() > 1 {
+                continue;
+            }
+            *side = of;
+            for d in batch.iter_mut().chain(contract.iter_mut()) {
+                *d = permutation[*d as usize];
+            }
+        }
+        (sides[0], sides[1], dims)
     }
 
     /// `stablehlo.convolution`; `out` is the result's shape, which the caller knows from the

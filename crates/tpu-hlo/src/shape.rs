@@ -35,7 +35,9 @@ impl Builder {
         let to: Dims = permutation.iter().map(|&p| dims[p as usize]).collect();
         let attrs = format!(" <{{permutation = {}}}>", array(permutation));
         let ty = self.ty(x).with_dims(&to);
-        Ok(self.emit("stablehlo.transpose", &[x], &attrs, ty))
+        let v = self.emit("stablehlo.transpose", &[x], &attrs, ty);
+        self.set_transposed(v, x, permutation);
+        Ok(v)
     }
 
     /// `stablehlo.broadcast_in_dim`: operand dimension `i` becomes result dimension `axes[i]`.
