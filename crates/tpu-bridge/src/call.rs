@@ -8,10 +8,9 @@ use std::sync::{Arc, OnceLock};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tpu_eager::{
-    Arg, Call, Context, Entry, Error, Kernel, Outcome, Random, Tensor, from_scalar_type, runtime,
-    scalar_type,
+    Arg, Call, Context, DType, Entry, Error, Kernel, Number, Outcome, Precision, Random, Settings, Tensor,
+    from_scalar_type, runtime, scalar_type,
 };
-use tpu_hlo::{DType, Number, Precision, Settings};
 use tpu_obs::{counters, settings};
 use tpu_ops::schema::{Schema, plan};
 

@@ -115,7 +115,7 @@ fn is_open() -> bool {
 /// Whether this process was forked from one in which the device was open.
 #[pyfunction]
 fn is_forked() -> bool {
-    tpu_pjrt::is_forked()
+    tpu_eager::is_forked()
 }
 
 /// How many devices this process may use: 0 before `configure`.

@@ -5,9 +5,8 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use tpu_eager::{Cell, Error, runtime};
+use tpu_eager::{Buffer, Cell, Error, runtime};
 use tpu_obs::memory;
-use tpu_pjrt::Buffer;
 
 use crate::call::{TpuTensor, tensor};
 use crate::error::guard;
@@ -169,7 +168,7 @@ extern "C" fn tpu_device_count() -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_is_forked() -> i32 {
-    i32::from(tpu_pjrt::is_forked())
+    i32::from(tpu_eager::is_forked())
 }
 
 #[unsafe(no_mangle)]

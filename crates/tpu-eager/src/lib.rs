@@ -24,3 +24,5 @@ pub use copy::{Host, host, share, upload};
 pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};
 pub use error::{Error, Raise, Result};
 pub use lower::{Entry, Fresh};
+pub use tpu_hlo::{DType, Number, Precision, Settings};
+pub use tpu_pjrt::{Buffer, is_forked};
