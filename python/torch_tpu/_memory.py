@@ -7,6 +7,7 @@ reserved is what is allocated. With no device given, each function means the cur
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from typing import Any
 
@@ -71,6 +72,20 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 get_memory_info = mem_get_info
+
+
+def largest_tensors(count: int = 5) -> str:
+    """A sentence that names the largest tensors of the device that Python holds."""
+    held: dict[int, torch.Tensor] = {}
+    for thing in gc.get_objects():
+        if issubclass(type(thing), torch.Tensor) and thing.device.type == "tpu":
+            held[thing.untyped_storage()._cdata] = thing
+    held_by_size = sorted(held.values(), key=lambda t: t.untyped_storage().nbytes(), reverse=True)
+    lines = [
+        f"{t.untyped_storage().nbytes()} bytes by {str(t.dtype)[6:]}{list(t.shape)}"
+        for t in held_by_size[:count]
+    ]
+    return f" The largest tensors hold {', '.join(lines)}." if lines else ""
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:

@@ -66,6 +66,7 @@ MemoryStats memory_stats(DeviceIndex index) {
 struct TpuAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t nbytes) override {
     void* cell = tpu_cell_new(nbytes, current_device);
+    if (cell == nullptr) tpu_check(kTpuOutOfMemory);
     return {cell, cell, &tpu_cell_free, Device(kTpu, current_device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &tpu_cell_free; }

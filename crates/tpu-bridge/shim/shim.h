@@ -51,7 +51,7 @@ typedef struct TpuResult {
   int8_t dtype;
 } TpuResult;
 
-void* tpu_cell_new(size_t nbytes, int32_t device);
+void* tpu_cell_new(size_t nbytes, int32_t device);  // null: out of memory
 void tpu_cell_free(void* cell);
 int32_t tpu_cell_resize(void* cell, size_t nbytes);
 int32_t tpu_cell_copy(void* dst, const void* src, size_t nbytes);
@@ -79,5 +79,6 @@ const char* tpu_last_error(void);
 void tpu_generator_reserve(void* generator, uint64_t blocks, uint64_t* seed, uint64_t* offset);
 }
 
+constexpr int32_t kTpuOutOfMemory = 6;
 // Throws the c10 exception of the kind rc.
 void tpu_check(int32_t rc);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::prelude::*;
 use tpu_eager::{Error, Raise};
 use tpu_ops::Class;
 
@@ -34,16 +35,44 @@ fn remember(message: &str) {
 /// Message of an error as the user reads it.
 fn message(error: &Error) -> String {
     match error.raise() {
-        Raise::OutOfMemory => {
-            let stats = tpu_obs::memory::stats(tpu_eager::runtime::DEVICE);
-            format!(
-                "TPU3002: out of memory: {error}; {} bytes are allocated in {} buffers, the most \
-                 ever was {}; hint: smaller batches, or del tensors that are no longer needed",
-                stats.allocated, stats.buffers, stats.peak
-            )
-        }
+        Raise::OutOfMemory => out_of_memory(&error.to_string()),
         _ => error.to_string(),
     }
+}
+
+fn out_of_memory(what: &str) -> String {
+    let stats = tpu_obs::memory::stats(tpu_eager::runtime::DEVICE);
+    format!(
+        "TPU3002: out of memory: {what}. {} of {} bytes are allocated in {} buffers, the most ever \
+         was {}.{} hint: use smaller batches, or del tensors that are no longer needed",
+        stats.allocated,
+        stats.limit,
+        stats.buffers,
+        stats.peak,
+        largest_tensors()
+    )
+}
+
+/// The largest tensors that Python holds; empty where that cannot be told.
+fn largest_tensors() -> String {
+    let ask = |py: Python<'_>| -> PyResult<String> {
+        py.import("torch_tpu._memory")?.call_method0("largest_tensors")?.extract()
+    };
+    Python::try_attach(|py| ask(py).unwrap_or_default()).unwrap_or_default()
+}
+
+/// Refuses a storage that the device can never hold: its size is known before anything is
+/// written, and PyTorch raises where it is asked for.
+pub(crate) fn refuse_size(nbytes: usize) -> bool {
+    let limit = match tpu_obs::memory::stats(tpu_eager::runtime::DEVICE).limit {
+        0 => tpu_obs::memory::host_total().unwrap_or(0),
+        known => known,
+    };
+    let refused = limit > 0 && nbytes as u64 > limit;
+    if refused {
+        remember(&out_of_memory(&format!("tried to allocate {nbytes} bytes")));
+    }
+    refused
 }
 
 /// Runs `f` for a caller in C++: its error becomes a code and a remembered message, and so does a

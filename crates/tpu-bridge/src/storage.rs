@@ -9,7 +9,7 @@ use tpu_eager::{Buffer, Cell, Error, runtime};
 use tpu_obs::memory;
 
 use crate::call::{TpuTensor, tensor};
-use crate::error::guard;
+use crate::error::{guard, refuse_size};
 
 /// A cell that PyTorch's data pointer points to.
 ///
@@ -25,8 +25,12 @@ pub(crate) fn into_raw(cell: Cell) -> *mut c_void {
     Box::into_raw(Box::new(cell)).cast()
 }
 
+/// A new storage; null when the device can never hold it.
 #[unsafe(no_mangle)]
 extern "C" fn tpu_cell_new(nbytes: usize, _device: i32) -> *mut c_void {
+    if refuse_size(nbytes) {
+        return std::ptr::null_mut();
+    }
     into_raw(Cell::undefined(nbytes))
 }
 

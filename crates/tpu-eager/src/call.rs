@@ -121,6 +121,7 @@ impl Call<'_, '_> {
     /// What the operator refuses in PyTorch's words, or what compiling or running meets.
     pub fn run(&self) -> Result<Outcome> {
         let runtime = runtime::get()?;
+        self.check_devices()?;
         let mut gathered = Gathered::new(self.kernel, self.args, &self.context);
         self.kernel.plan.op.check(&gathered.own)?;
         let mut counts = Vec::new();
@@ -137,6 +138,19 @@ impl Call<'_, '_> {
             lower(c.kernel, c.args, &c.context, &counts)
         })?;
         self.finish(runtime, &gathered, entry)
+    }
+
+    /// Numbers may come from the host; what the call writes may not lie there.
+    fn check_devices(&self) -> Result<()> {
+        let on_host = |i: &usize| matches!(self.args.get(*i), Some(Arg::Host { .. }));
+        if self.kernel.plan.mutated.iter().any(on_host) {
+            return Err(tpu_ops::Error::runtime(
+                "Expected all tensors to be on the same device, but found at least two devices, \
+                 tpu:0 and cpu!",
+            )
+            .into());
+        }
+        Ok(())
     }
 
     /// The arguments as far as the host knows them, in the order of the row's parameters.
