@@ -1,6 +1,34 @@
-//! Pooling and its gradients.
-use crate::Op;
+//! Pooling. Half-width floats are averaged in float32 and rounded once.
+mod adaptive;
+mod average;
+mod max;
+mod unpool;
+mod windows;
+
+use crate::{Op, op::op};
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("_adaptive_avg_pool2d",             adaptive::avg_pool::<2>),
+    op!("_adaptive_avg_pool2d_backward",    adaptive::avg_pool_backward::<2>),
+    op!("_adaptive_avg_pool3d",             adaptive::avg_pool::<3>),
+    op!("_adaptive_avg_pool3d_backward",    adaptive::avg_pool_backward::<3>),
+    op!("adaptive_max_pool2d",              adaptive::max_pool::<2>),
+    op!("adaptive_max_pool2d_backward",     adaptive::max_pool_backward::<2>),
+    op!("adaptive_max_pool3d",              adaptive::max_pool::<3>),
+    op!("adaptive_max_pool3d_backward",     adaptive::max_pool_backward::<3>),
+    op!("avg_pool2d",                       average::avg_pool::<2>),
+    op!("avg_pool2d_backward",              average::avg_pool_backward::<2>),
+    op!("avg_pool3d",                       average::avg_pool::<3>),
+    op!("avg_pool3d_backward",              average::avg_pool_backward::<3>),
+    op!("fractional_max_pool2d",            unpool::fractional::<2>),
+    op!("fractional_max_pool2d_backward",   unpool::fractional_backward::<2>),
+    op!("fractional_max_pool3d",            unpool::fractional::<3>),
+    op!("fractional_max_pool3d_backward",   unpool::fractional_backward::<3>),
+    op!("max_pool2d_with_indices",          max::max_pool::<2>),
+    op!("max_pool2d_with_indices_backward", max::max_pool_backward::<2>),
+    op!("max_pool3d_with_indices",          max::max_pool::<3>),
+    op!("max_pool3d_with_indices_backward", max::max_pool_backward::<3>),
+    op!("max_unpool2d",                     unpool::unpool2d),
+    op!("max_unpool3d",                     unpool::unpool3d),
 ];
