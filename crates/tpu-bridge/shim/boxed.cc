@@ -86,8 +86,10 @@ struct Frame {
       a.v.p = &tensors.back();
       return;
     }
-    TORCH_CHECK(t.is_cpu() && t.dim() == 0, "Expected all tensors to be on the same device, but found at least two "
-                "devices, tpu:0 and ", t.device(), "!");
+    TORCH_CHECK(t.is_cpu() && t.dim() == 0,
+                "Expected all tensors to be on the same device, but found at least two "
+                "devices, tpu:0 and ",
+                t.device(), "!");
     a.tag = kTpuHost;
     a.dtype = static_cast<int8_t>(t.scalar_type());
     a.wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
@@ -114,8 +116,10 @@ struct Frame {
   TpuTensor member(const at::Tensor& t, bool index) {
     if (!t.defined()) return {};
     if (t.device().type() == kDevice) return describe(t);
-    TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0), "Expected all tensors to be on the same device, but found at "
-                "least two devices, tpu:0 and ", t.device(), "!");
+    TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0),
+                "Expected all tensors to be on the same device, but found at "
+                "least two devices, tpu:0 and ",
+                t.device(), "!");
     uploaded.push_back(t.to(c10::Device(kDevice, 0)));
     return describe(uploaded.back());
   }
@@ -167,7 +171,8 @@ struct Boxed final : c10::OperatorKernel {
     for (const auto& t : targets) at::assert_no_internal_overlap(t);
     c10::SmallVector<TpuResult, 8> results;
     // A second time when `out=` tensors had to be resized: the first description is outdated.
-    while (!run(Frame(values), targets, results)) {}
+    while (!run(Frame(values), targets, results)) {
+    }
     finish(stack, results);
   }
 
@@ -239,6 +244,12 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   at::native::cpu_fallback(op, stack);
 }
 
+void unsupported(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "TPU2003: ", op.operator_name(),
+                              ": the device \"tpu\" has dense tensors only, not ", keys.highestPriorityTypeId(),
+                              "; hint: use .to_dense() or .dequantize(), or the CPU");
+}
+
 // Overloads that have a typed kernel, or whose composite has to stay in front.
 bool is_ours(const std::string& name) {
   static const std::unordered_set<std::string> kept = {"copy", "copy_", "equal", "empty", "set_", "resize_", "view"};
@@ -252,7 +263,11 @@ TpuTensor describe(const at::Tensor& t) {
   auto* impl = t.unsafeGetTensorImpl();
   const auto sizes = impl->sizes(), strides = impl->strides();
   void* cell = const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data());
-  return {cell, sizes.data(), strides.data(), impl->storage_offset(), static_cast<int32_t>(sizes.size()),
+  return {cell,
+          sizes.data(),
+          strides.data(),
+          impl->storage_offset(),
+          static_cast<int32_t>(sizes.size()),
           static_cast<int8_t>(impl->dtype().toScalarType()),
           static_cast<uint8_t>((t.is_conj() ? 1 : 0) | (t.is_neg() ? 2 : 0))};
 }
@@ -294,6 +309,16 @@ void tpu_check(int32_t rc) {
     case 7: TORCH_CHECK_LINALG(false, message);
     default: TORCH_CHECK(false, message);
   }
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
 }
 
 // Registers a kernel for every overload that the table serves.

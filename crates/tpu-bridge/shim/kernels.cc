@@ -36,8 +36,9 @@ c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> 
 Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
              std::optional<at::Device> device, std::optional<bool> pin_memory,
              std::optional<at::MemoryFormat> memory_format) {
-  return at::detail::empty_generic(size, allocator(device, pin_memory), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                   c10::dtype_or_default(dtype), memory_format);
+  return at::detail::empty_generic(size, allocator(device, pin_memory),
+                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype),
+                                   memory_format);
 }
 
 Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::ScalarType> dtype,
@@ -133,8 +134,8 @@ Tensor on_host(const Tensor& self) {
   void* guard = nullptr;
   tpu_check(tpu_cell_host(self.storage().data(), &data, &guard));
   auto* start = static_cast<const char*>(data) + self.storage_offset() * self.itemsize();
-  auto host = at::from_blob(const_cast<char*>(start), self.sizes(), self.strides(),
-                            [guard](void*) { tpu_host_release(guard); }, options);
+  auto host = at::from_blob(
+      const_cast<char*>(start), self.sizes(), self.strides(), [guard](void*) { tpu_host_release(guard); }, options);
   if (self.is_conj()) host._set_conj(true);
   if (self.is_neg()) host._set_neg(true);
   return host;
@@ -194,8 +195,10 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
 at::Scalar local_scalar_dense(const Tensor& self) { return on_host(self).item(); }
 
 bool equal(const Tensor& self, const Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two "
-              "devices, ", self.device(), " and ", other.device(), "!");
+  TORCH_CHECK(self.device() == other.device(),
+              "Expected all tensors to be on the same device, but found at least two "
+              "devices, ",
+              self.device(), " and ", other.device(), "!");
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
 }

@@ -13,15 +13,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
-void tpu_register_autocast();            // autocast.cc
-extern "C" int32_t tpu_is_open(void);    // src/python.rs: whether the device has been opened
+void tpu_register_autocast();          // autocast.cc
+extern "C" int32_t tpu_is_open(void);  // src/python.rs: whether the device has been opened
 
 namespace {
 
@@ -36,9 +34,8 @@ thread_local c10::StreamId current_stream = 0;
 
 void check_index(DeviceIndex index) {
   const int32_t count = tpu_device_count();
-  TORCH_CHECK(
-      index >= 0 && index < count, "TPU1002: device tpu:", static_cast<int>(index),
-      " does not exist; hint: a process has one device, tpu:0");
+  TORCH_CHECK(index >= 0 && index < count, "TPU1002: device tpu:", static_cast<int>(index),
+              " does not exist; hint: a process has one device, tpu:0");
 }
 
 DeviceIndex switch_device(DeviceIndex index) {
@@ -83,8 +80,7 @@ struct TpuAllocator final : c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex index) override {
     const auto now = memory_stats(index);
     c10::CachingDeviceAllocator::DeviceStats stats;
-    for (auto* bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
-                        &stats.requested_bytes}) {
+    for (auto* bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
       bytes->at(0).current = now.allocated;
       bytes->at(0).peak = now.peak;
     }
@@ -109,82 +105,33 @@ TpuAllocator& device_allocator() {
   return *allocator;
 }
 
-// Host memory aligned as PJRT wants it for reading without a copy.
+// Host memory aligned as PJRT wants it for reading without a copy; src/pinned.rs keeps the books.
 struct PinnedAllocator final : at::HostAllocator {
-  static constexpr size_t kAlignment = 64;
-
   c10::DataPtr allocate(size_t nbytes) override {
-    if (nbytes == 0) {
-      return {nullptr, nullptr, &release, Device(c10::DeviceType::CPU)};
-    }
-    const size_t rounded = (nbytes + kAlignment - 1) / kAlignment * kAlignment;
-    void* start = std::aligned_alloc(kAlignment, rounded);
-    TORCH_CHECK(start, "not enough host memory for ", nbytes, " bytes of pinned memory");
-    std::lock_guard<std::mutex> lock(mutex_);
-    blocks_[reinterpret_cast<uintptr_t>(start)] = nbytes;
-    count_.increase(1);
-    bytes_.increase(nbytes);
-    return {start, start, &release, Device(c10::DeviceType::CPU)};
+    void* start = tpu_pinned_new(nbytes);
+    TORCH_CHECK(start || nbytes == 0, "not enough host memory for ", nbytes, " bytes of pinned memory");
+    return {start, start, &tpu_pinned_free, Device(c10::DeviceType::CPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* dst, const void* src, size_t nbytes) const override {
-    default_copy_data(dst, src, nbytes);
-  }
-
-  bool owns(const void* address) const {
-    const auto target = reinterpret_cast<uintptr_t>(address);
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto next = blocks_.upper_bound(target);
-    return next != blocks_.begin() && target < std::prev(next)->first + std::prev(next)->second;
-  }
-
+  c10::DeleterFnPtr raw_deleter() const override { return &tpu_pinned_free; }
+  void copy_data(void* dst, const void* src, size_t nbytes) const override { default_copy_data(dst, src, nbytes); }
   // Blocks are freed at once and copies to the device hold what they read.
   void empty_cache() override {}
-  bool record_event(void* address, void*, Stream) override { return owns(address); }
+  bool record_event(void* address, void*, Stream) override { return tpu_pinned_owns(address); }
   at::HostStats get_stats() override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    int64_t raw[4] = {};
+    tpu_pinned_stats(raw);
     at::HostStats stats;
-    stats.active_requests = stats.allocations = count_;
-    stats.active_bytes = stats.allocated_bytes = bytes_;
+    for (auto* count : {&stats.active_requests, &stats.allocations}) count->current = raw[0], count->peak = raw[1];
+    for (auto* bytes : {&stats.active_bytes, &stats.allocated_bytes}) bytes->current = raw[2], bytes->peak = raw[3];
     return stats;
   }
-  void reset_accumulated_stats() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    count_.reset_accumulated();
-    bytes_.reset_accumulated();
-  }
-  void reset_peak_stats() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    count_.reset_peak();
-    bytes_.reset_peak();
-  }
-
- private:
-  static void release(void* start);
-
-  mutable std::mutex mutex_;
-  std::map<uintptr_t, size_t> blocks_;
-  c10::CachingAllocator::Stat count_, bytes_;
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override { tpu_pinned_reset_peak(); }
 };
 
 PinnedAllocator& pinned_allocator() {
   static auto* allocator = new PinnedAllocator();
   return *allocator;
-}
-
-void PinnedAllocator::release(void* start) {
-  auto& self = pinned_allocator();
-  {
-    std::lock_guard<std::mutex> lock(self.mutex_);
-    const auto block = self.blocks_.find(reinterpret_cast<uintptr_t>(start));
-    if (block == self.blocks_.end()) {
-      return;  // the null block of an empty allocation
-    }
-    self.count_.decrease(1);
-    self.bytes_.decrease(block->second);
-    self.blocks_.erase(block);
-  }
-  std::free(start);
 }
 
 // Programs run in the order of their launch and a program waits for the buffers that it reads. So
@@ -197,40 +144,24 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kTpu; }
   DeviceIndex deviceCount() const noexcept override { return tpu_device_count(); }
   Device getDevice() const override { return Device(kTpu, current_device); }
-  Device exchangeDevice(Device device) const override {
-    return Device(kTpu, switch_device(device.index()));
-  }
+  Device exchangeDevice(Device device) const override { return Device(kTpu, switch_device(device.index())); }
   void setDevice(Device device) const override { switch_device(device.index()); }
   void uncheckedSetDevice(Device device) const noexcept override {
     current_device = std::max<DeviceIndex>(device.index(), 0);
   }
   c10::DeviceCapability getDeviceCapability(Device) const override {
     c10::DeviceCapability capability;
-    capability.capability_data.capability_bits = 0;
-    for (const auto dtype :
-         {c10::kIndex_Bool, c10::kIndex_Byte, c10::kIndex_Char, c10::kIndex_Short, c10::kIndex_Int,
-          c10::kIndex_Long, c10::kIndex_UInt16, c10::kIndex_UInt32, c10::kIndex_UInt64,
-          c10::kIndex_Half, c10::kIndex_BFloat16, c10::kIndex_Float, c10::kIndex_Double,
-          c10::kIndex_ComplexFloat, c10::kIndex_ComplexDouble, c10::kIndex_Float8_e4m3fn,
-          c10::kIndex_Float8_e4m3fnuz, c10::kIndex_Float8_e5m2, c10::kIndex_Float8_e5m2fnuz}) {
-      capability.capability_data.capability_bits |= 1ULL << dtype;
-    }
+    capability.capability_data.capability_bits = tpu_scalar_type_bits();
     return capability;
   }
 
-  Stream getStream(Device device) const override {
-    return Stream(Stream::UNSAFE, indexed(device), current_stream);
-  }
-  Stream getDefaultStream(Device device) const override {
-    return Stream(Stream::DEFAULT, indexed(device));
-  }
+  Stream getStream(Device device) const override { return Stream(Stream::UNSAFE, indexed(device), current_stream); }
+  Stream getDefaultStream(Device device) const override { return Stream(Stream::DEFAULT, indexed(device)); }
   Stream getNewStream(Device device, int) const override {
     static std::atomic<c10::StreamId> next{1};
     return Stream(Stream::UNSAFE, indexed(device), next++);
   }
-  Stream getStreamFromGlobalPool(Device device, bool) const override {
-    return getNewStream(device, 0);
-  }
+  Stream getStreamFromGlobalPool(Device device, bool) const override { return getNewStream(device, 0); }
   Stream exchangeStream(Stream stream) const override {
     const auto previous = getStream(stream.device());
     current_stream = stream.id();
@@ -241,16 +172,13 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
     synchronizeStream(stream);
     return true;
   }
-  void synchronizeStream(const Stream& stream) const override {
-    synchronizeDevice(stream.device_index());
-  }
+  void synchronizeStream(const Stream& stream) const override { synchronizeDevice(stream.device_index()); }
   void synchronizeDevice(const DeviceIndex index) const override {
     tpu_check(tpu_synchronize(std::max<DeviceIndex>(index, 0)));
   }
 
   // An event with timing waits for the work before it, since the device gives no time stamps.
-  void record(void** event, const Stream& stream, const DeviceIndex,
-              const c10::EventFlag flag) const override {
+  void record(void** event, const Stream& stream, const DeviceIndex, const c10::EventFlag flag) const override {
     if (flag == c10::EventFlag::BACKEND_DEFAULT) {
       synchronizeStream(stream);
     }
@@ -269,9 +197,7 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
       synchronizeDevice(current_device);
     }
   }
-  void destroyEvent(void* event, const DeviceIndex) const noexcept override {
-    delete static_cast<Event*>(event);
-  }
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   double elapsedTime(void* start, void* end, const DeviceIndex) const override {
     const auto from = static_cast<int64_t>(static_cast<Event*>(start)->time_ns);
     const auto to = static_cast<int64_t>(static_cast<Event*>(end)->time_ns);
@@ -279,9 +205,7 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   }
 
  private:
-  static Device indexed(Device device) {
-    return device.has_index() ? device : Device(kTpu, current_device);
-  }
+  static Device indexed(Device device) { return device.has_index() ? device : Device(kTpu, current_device); }
 };
 
 struct Philox final : c10::intrusive_ptr_target {
@@ -293,8 +217,7 @@ struct Philox final : c10::intrusive_ptr_target {
 struct TpuGenerator final : c10::GeneratorImpl {
   static constexpr size_t kStateBytes = sizeof(Philox::words);
 
-  explicit TpuGenerator(
-      DeviceIndex index, c10::intrusive_ptr<Philox> state = c10::make_intrusive<Philox>())
+  explicit TpuGenerator(DeviceIndex index, c10::intrusive_ptr<Philox> state = c10::make_intrusive<Philox>())
       : GeneratorImpl(Device(kTpu, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         state_(std::move(state)) {}
   static c10::DeviceType device_type() { return kTpu; }
@@ -312,13 +235,10 @@ struct TpuGenerator final : c10::GeneratorImpl {
   uint64_t get_offset() const override { return state_->words[1]; }
 
   void set_state(const c10::TensorImpl& state) override {
-    TORCH_CHECK_TYPE(
-        state.device_type() == c10::DeviceType::CPU && state.dtype() == at::kByte,
-        "RNG state must be a torch.ByteTensor");
-    TORCH_CHECK(
-        state.numel() == kStateBytes && state.is_contiguous(),
-        "RNG state of a tpu generator must be ", kStateBytes, " contiguous bytes, got ",
-        state.numel());
+    TORCH_CHECK_TYPE(state.device_type() == c10::DeviceType::CPU && state.dtype() == at::kByte,
+                     "RNG state must be a torch.ByteTensor");
+    TORCH_CHECK(state.numel() == kStateBytes && state.is_contiguous(), "RNG state of a tpu generator must be ",
+                kStateBytes, " contiguous bytes, got ", state.numel());
     std::memcpy(state_->words, state.data(), kStateBytes);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
@@ -372,11 +292,9 @@ struct TpuHooks final : at::PrivateUse1HooksInterface {
   DeviceIndex exchangeDevice(DeviceIndex index) const override { return switch_device(index); }
   DeviceIndex maybeExchangeDevice(DeviceIndex index) const override { return switch_device(index); }
   Device getDeviceFromPtr(void*) const override { return Device(kTpu, current_device); }
-  bool isPinnedPtr(const void* address) const override { return pinned_allocator().owns(address); }
+  bool isPinnedPtr(const void* address) const override { return tpu_pinned_owns(address); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
-  const at::Generator& getDefaultGenerator(DeviceIndex index) const override {
-    return default_generator(index);
-  }
+  const at::Generator& getDefaultGenerator(DeviceIndex index) const override { return default_generator(index); }
   at::Generator getNewGenerator(DeviceIndex index) const override {
     return at::make_generator<TpuGenerator>(index < 0 ? current_device : index);
   }
@@ -407,10 +325,8 @@ extern "C" void tpu_generator_set_state(int32_t index, const uint64_t state[2]) 
 }
 
 // Advances the generator (the default one for null) by `n` and gives the state before that.
-extern "C" void tpu_generator_reserve(
-    void* generator, uint64_t n, uint64_t* seed, uint64_t* offset) {
-  auto* impl = generator ? static_cast<c10::GeneratorImpl*>(generator)
-                         : default_generator(-1).unsafeGetGeneratorImpl();
+extern "C" void tpu_generator_reserve(void* generator, uint64_t n, uint64_t* seed, uint64_t* offset) {
+  auto* impl = generator ? static_cast<c10::GeneratorImpl*>(generator) : default_generator(-1).unsafeGetGeneratorImpl();
   std::lock_guard<std::mutex> lock(impl->mutex_);
   *seed = impl->current_seed();
   *offset = impl->get_offset();
@@ -421,9 +337,8 @@ extern "C" void tpu_generator_reserve(
 extern "C" const char* tpu_register_runtime() {
   static std::string refused;
   try {
-    TORCH_CHECK(
-        !at::isPrivateUse1HooksRegistered(),
-        "another package has taken PyTorch's one slot for a device from outside");
+    TORCH_CHECK(!at::isPrivateUse1HooksRegistered(),
+                "another package has taken PyTorch's one slot for a device from outside");
     at::RegisterPrivateUse1HooksInterface(new TpuHooks());
     c10::impl::registerDeviceGuard(kTpu, new TpuGuard());
     c10::SetAllocator(kTpu, &device_allocator());

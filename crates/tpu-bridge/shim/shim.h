@@ -16,8 +16,19 @@ typedef struct TpuTensor {
 } TpuTensor;
 
 enum TpuTag : uint8_t {
-  kTpuNone, kTpuTensor, kTpuHost, kTpuTensors, kTpuInt, kTpuFloat, kTpuBool, kTpuComplex, kTpuInts, kTpuFloats, kTpuBools,
-  kTpuNumbers, kTpuStr
+  kTpuNone,
+  kTpuTensor,
+  kTpuHost,
+  kTpuTensors,
+  kTpuInt,
+  kTpuFloat,
+  kTpuBool,
+  kTpuComplex,
+  kTpuInts,
+  kTpuFloats,
+  kTpuBools,
+  kTpuNumbers,
+  kTpuStr
 };
 
 // An argument, borrowed for a call. kTpuHost: a 0-dimensional CPU tensor, whose value has the tag
@@ -28,7 +39,11 @@ typedef struct TpuArg {
   int8_t dtype;
   uint8_t wrapped;
   uint32_t len;
-  union { int64_t i; double d; const void* p; } v;
+  union {
+    int64_t i;
+    double d;
+    const void* p;
+  } v;
   double im;
 } TpuArg;
 
@@ -69,6 +84,12 @@ int32_t tpu_call(uint32_t kernel, const TpuArg* args, uint32_t count, const TpuC
 // Counts a fallback; rc of the policy. `first` says whether to warn.
 int32_t tpu_fallback(const char* op, uint64_t bytes, uint8_t* first);
 
+void* tpu_pinned_new(size_t nbytes);  // null for nothing, and when there is no memory
+void tpu_pinned_free(void* start);
+int32_t tpu_pinned_owns(const void* address);
+void tpu_pinned_stats(int64_t out[4]);  // blocks, most blocks, bytes, most bytes
+void tpu_pinned_reset_peak(void);
+uint64_t tpu_scalar_type_bits(void);  // bit n: c10::ScalarType n is supported
 int32_t tpu_synchronize(int32_t device);
 int32_t tpu_device_count(void);
 int32_t tpu_is_forked(void);

@@ -43,7 +43,7 @@ fn message(error: &Error) -> String {
 fn out_of_memory(what: &str) -> String {
     let stats = tpu_obs::memory::stats(tpu_eager::runtime::DEVICE);
     format!(
-        "TPU3002: out of memory: {what}. {} of {} bytes are allocated in {} buffers, the most ever \
+        "TPU3002: out of memory: {what}; {} of {} bytes are allocated in {} buffers, the most ever \
          was {}.{} hint: use smaller batches, or del tensors that are no longer needed",
         stats.allocated,
         stats.limit,
