@@ -328,7 +328,8 @@ fn trunc_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {
     if divides_integers(b, "div_trunc", x, y)? {
         return pair(|x, y| x / y)(b, x, y);
     }
-    pair(|x, y| trunc(x / y))(b, x, y)
+    let quotient = pair(|x, y| x / y)(b, x, y)?;
+    formula(b, [quotient], |[q]| trunc(q))
 }
 
 pub(crate) fn floor_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {

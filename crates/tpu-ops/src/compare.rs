@@ -1,19 +1,23 @@
 //! Comparisons, logic and choices.
 use crate::{
-    Op, Result, Scalar,
+    Op, Outs, Result, Scalar,
     algebra::{Binary, X, compute, formula},
     binary::{of_number, pair, with_number},
+    check,
     error::ensure,
     op::{op, pointwise},
     pointwise::implemented,
     promote::{broadcast_shapes, cast, result_type, together, together_as},
 };
+use std::sync::Arc;
 use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("_assert_async",                           assert_async),
+    op!("_assert_async.msg",                       assert_async_saying),
     pointwise!("bitwise_and.Scalar",               with_number(bits("bitwise_and", |x, y| x.and(y)))),
     pointwise!("bitwise_and.Scalar_Tensor",        of_number(bits("bitwise_and", |x, y| x.and(y)))),
     pointwise!("bitwise_and.Tensor",               bits("bitwise_and", |x, y| x.and(y))),
@@ -42,6 +46,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("ge.Tensor",           compare("ge", Direction::GE)),
     pointwise!("gt.Scalar",           with_number(compare("gt", Direction::GT))),
     pointwise!("gt.Tensor",           compare("gt", Direction::GT)),
+    op!("_functional_assert_async.msg", assert_async_functional),
     op!("isin.Scalar_Tensor",         number_isin),
     pointwise!("isin.Tensor_Scalar",  isin_number),
     op!("isin.Tensor_Tensor",         isin),
@@ -62,6 +67,41 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("ne.Tensor",           compare("ne", Direction::NE)),
     pointwise!("where.self",          where_self),
 ];
+
+/// Demands that the only element of `x` is not zero; raised where the results are waited for.
+fn assert_async(b: &mut B, x: Value) -> Result<Outs> {
+    demand(
+        b,
+        x,
+        "Expected Tensor with single nonzero value, but got zero",
+    )
+}
+
+fn assert_async_saying(b: &mut B, x: Value, message: Arc<str>) -> Result<Outs> {
+    demand(b, x, &message)
+}
+
+fn assert_async_functional(b: &mut B, x: Value, message: Arc<str>, token: Value) -> Result<Value> {
+    demand(b, x, &message)?;
+    Ok(token)
+}
+
+fn demand(b: &mut B, x: Value, message: &str) -> Result<Outs> {
+    let n = b.ty(x).numel();
+    ensure!(
+        n != 0,
+        "Boolean value of Tensor with no values is ambiguous"
+    );
+    ensure!(
+        n == 1,
+        "Boolean value of Tensor with more than one value is ambiguous"
+    );
+    let zero = logical_not(b, x)?;
+    // `{}` would be replaced by a value.
+    let message = message.replace("{}", "{ }");
+    check::nowhere(b, zero, format!("RuntimeError: {message}"))?;
+    Ok(Outs::new())
+}
 
 /// An op on the bits of two integers or booleans.
 const fn bits(

@@ -32,6 +32,7 @@ mod patches;
 mod pointwise;
 mod polynomial;
 mod pool;
+mod quantize;
 mod reduce;
 mod rng;
 mod rnn;
@@ -75,6 +76,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("pointwise", pointwise::OPS),
     ("polynomial", polynomial::OPS),
     ("pool", pool::OPS),
+    ("quantize", quantize::OPS),
     ("reduce", reduce::OPS),
     ("rng", rng::OPS),
     ("rnn", rnn::OPS),

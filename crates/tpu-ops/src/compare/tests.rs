@@ -6,6 +6,8 @@ use tpu_hlo::DType::*;
 #[test]
 fn rows_of_f32() {
     expect![[r#"
+        _assert_async: Runtime: Boolean value of Tensor with more than one value is ambiguous
+        _assert_async.msg: Runtime: Boolean value of Tensor with more than one value is ambiguous
         bitwise_and.Scalar: NotImplemented: "bitwise_and" not implemented for 'Float'
         bitwise_and.Scalar_Tensor: NotImplemented: "bitwise_and" not implemented for 'Float'
         bitwise_and.Tensor: NotImplemented: "bitwise_and" not implemented for 'Float'
@@ -34,6 +36,7 @@ fn rows_of_f32() {
         ge.Tensor: compare -> tensor<2x4xi1>
         gt.Scalar: broadcast_in_dim compare -> tensor<2x4xi1>
         gt.Tensor: compare -> tensor<2x4xi1>
+        _functional_assert_async.msg: Runtime: Boolean value of Tensor with more than one value is ambiguous
         isin.Scalar_Tensor: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<i1>
         isin.Tensor_Scalar: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<2x4xi1>
         isin.Tensor_Tensor: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<2x4xi1>
@@ -59,6 +62,8 @@ fn rows_of_f32() {
 #[test]
 fn rows_of_i32() {
     expect![[r#"
+        _assert_async: Runtime: Boolean value of Tensor with more than one value is ambiguous
+        _assert_async.msg: Runtime: Boolean value of Tensor with more than one value is ambiguous
         bitwise_and.Scalar: broadcast_in_dim and -> tensor<2x4xi32>
         bitwise_and.Scalar_Tensor: broadcast_in_dim and -> tensor<2x4xi32>
         bitwise_and.Tensor: and -> tensor<2x4xi32>
@@ -87,6 +92,7 @@ fn rows_of_i32() {
         ge.Tensor: compare -> tensor<2x4xi1>
         gt.Scalar: broadcast_in_dim compare -> tensor<2x4xi1>
         gt.Tensor: compare -> tensor<2x4xi1>
+        _functional_assert_async.msg: Runtime: Boolean value of Tensor with more than one value is ambiguous
         isin.Scalar_Tensor: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<i1>
         isin.Tensor_Scalar: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<2x4xi1>
         isin.Tensor_Tensor: reshape broadcast_in_dim broadcast_in_dim compare reduce or -> tensor<2x4xi1>
