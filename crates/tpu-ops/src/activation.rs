@@ -1,7 +1,7 @@
 //! Activation functions and their derivatives.
 use crate::{
     Op, Result, Scalar,
-    algebra::{Binary, Unary, X, compute, formula, formulas},
+    formula::{Binary, Unary, X, compute, formula, formulas},
     check,
     error::ensure,
     op::{op, pointwise},

@@ -1,5 +1,5 @@
 //! Bessel and Airy functions, with the coefficients of the Cephes library.
-use crate::{Op, algebra::X, op::pointwise, pointwise::real};
+use crate::{Op, formula::X, op::pointwise, pointwise::real};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_4, PI};
 
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Element by element, of several tensors.
 use crate::{
     Exponent, Factor, Op, Result, Scalar,
-    algebra::{Binary, X, compute, float_type, formula},
+    formula::{Binary, X, compute, float_type, formula},
     check,
     error::ensure,
     op::pointwise,

@@ -1,7 +1,7 @@
 //! Comparisons, logic and choices.
 use crate::{
     Op, Outs, Result, Scalar,
-    algebra::{Binary, X, compute, formula},
+    formula::{Binary, X, compute, formula},
     binary::{of_number, pair, with_number},
     check,
     error::ensure,

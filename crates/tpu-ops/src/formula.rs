@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
-/// A value inside [`formula`]. Operands of an operator have one type; a number on either side
-/// becomes a constant of the other side's type.
+/// A value inside [`formula`]. Operands of an operator have one type, but a 0-dimensional one is
+/// broadcast to the other's shape, and a number becomes a constant of the other's type.
 #[derive(Clone, Copy)]
 pub(crate) struct X<'s> {
     sheet: &'s RefCell<Sheet>,
@@ -39,34 +39,6 @@ impl<'s> Term<'s> for f64 {
     }
 }
 
-/// Results of a formula.
-pub(crate) trait Results {
-    /// The values, without the builder.
-    type Values;
-    fn values(self) -> Self::Values;
-}
-
-impl Results for X<'_> {
-    type Values = Value;
-    fn values(self) -> Value {
-        self.v
-    }
-}
-
-impl Results for (X<'_>, X<'_>) {
-    type Values = (Value, Value);
-    fn values(self) -> (Value, Value) {
-        (self.0.v, self.1.v)
-    }
-}
-
-impl<const M: usize> Results for [X<'_>; M] {
-    type Values = [Value; M];
-    fn values(self) -> [Value; M] {
-        self.map(|x| x.v)
-    }
-}
-
 /// A formula of one operand.
 pub(crate) type Unary = for<'s> fn(X<'s>) -> X<'s>;
 /// A formula of two operands.
@@ -81,31 +53,36 @@ pub(crate) fn formula<const N: usize>(
     xs: [Value; N],
     f: impl for<'s> FnOnce([X<'s>; N]) -> X<'s>,
 ) -> Result<Value> {
-    let sheet = Sheet::open(b);
-    let out = f(xs.map(|v| X { sheet: &sheet, v })).values();
-    Sheet::close(sheet, b, out)
+    Ok(formulas(b, xs, |xs| [f(xs)])?[0])
 }
 
-/// [`formula`] with two results.
-pub(crate) fn formula_pair<const N: usize>(
-    b: &mut Builder,
-    xs: [Value; N],
-    f: impl for<'s> FnOnce([X<'s>; N]) -> (X<'s>, X<'s>),
-) -> Result<(Value, Value)> {
-    let sheet = Sheet::open(b);
-    let out = f(xs.map(|v| X { sheet: &sheet, v })).values();
-    Sheet::close(sheet, b, out)
-}
-
-/// [`formula`] with any number of results.
+/// [`formula`] with several results.
 pub(crate) fn formulas<const N: usize, const M: usize>(
     b: &mut Builder,
     xs: [Value; N],
     f: impl for<'s> FnOnce([X<'s>; N]) -> [X<'s>; M],
 ) -> Result<[Value; M]> {
     let sheet = Sheet::open(b);
-    let out = f(xs.map(|v| X { sheet: &sheet, v })).values();
-    Sheet::close(sheet, b, out)
+    let outs = f(xs.map(|v| X { sheet: &sheet, v })).map(|x| x.v);
+    Sheet::close(sheet, b, outs)
+}
+
+/// [`formula`] of any number of operands, with any number of results.
+pub(crate) fn formula_list(
+    b: &mut Builder,
+    xs: &[Value],
+    f: impl for<'s> FnOnce(&[X<'s>]) -> Vec<X<'s>>,
+) -> Result<Vec<Value>> {
+    let sheet = Sheet::open(b);
+    let xs: Vec<X<'_>> = xs
+        .iter()
+        .map(|v| X {
+            sheet: &sheet,
+            v: *v,
+        })
+        .collect();
+    let outs = f(&xs).into_iter().map(|x| x.v).collect();
+    Sheet::close(sheet, b, outs)
 }
 
 impl Sheet {
@@ -130,29 +107,37 @@ pub(crate) fn compute<const N: usize, const M: usize>(
     numbers: [Scalar; M],
     f: impl for<'s> FnOnce([X<'s>; N], [X<'s>; M]) -> X<'s>,
 ) -> Result<Value> {
-    let (tensors, numbers) = operands(b, opmath(dtype), tensors, numbers)?;
-    let sheet = Sheet::open(b);
-    let x = |v| X { sheet: &sheet, v };
-    let out = f(tensors.map(x), numbers.map(x)).values();
-    let out = Sheet::close(sheet, b, out)?;
+    let out = unrounded(b, dtype, tensors, numbers, f)?;
     Ok(cast(b, out, dtype))
 }
 
-fn operands<const N: usize, const M: usize>(
+/// [`compute`] with the result left in the opmath type, for a reduction to follow.
+pub(crate) fn unrounded<const N: usize, const M: usize>(
     b: &mut Builder,
     dtype: DType,
     tensors: [Value; N],
     numbers: [Scalar; M],
-) -> Result<([Value; N], [Value; M])> {
-    let shapes: Vec<Dims> = tensors.iter().map(|x| b.dims(*x)).collect();
+    f: impl for<'s> FnOnce([X<'s>; N], [X<'s>; M]) -> X<'s>,
+) -> Result<Value> {
+    let wide = opmath(dtype);
+    let mut tensors = tensors;
+    broadcast_all(b, &mut tensors, wide)?;
+    let numbers = numbers.map(|n| cast(b, n.0, wide));
+    let sheet = Sheet::open(b);
+    let x = |v| X { sheet: &sheet, v };
+    let out = f(tensors.map(x), numbers.map(x)).v;
+    Sheet::close(sheet, b, out)
+}
+
+fn broadcast_all(b: &mut Builder, xs: &mut [Value], dtype: DType) -> Result<()> {
+    let shapes: Vec<Dims> = xs.iter().map(|x| b.dims(*x)).collect();
     let refs: Vec<&[i64]> = shapes.iter().map(Dims::as_slice).collect();
     let dims = broadcast_shapes(&refs)?;
-    let (mut xs, mut ns) = (tensors, numbers.map(|n| n.0));
-    for v in xs.iter_mut().chain(ns.iter_mut()) {
-        let x = cast(b, *v, dtype);
-        *v = b.broadcast(x, &dims)?;
+    for x in xs {
+        let v = cast(b, *x, dtype);
+        *x = b.broadcast(v, &dims)?;
     }
-    Ok((xs, ns))
+    Ok(())
 }
 
 /// The dtype that an op on floats gives for these operands: integers become the default dtype.
@@ -175,17 +160,16 @@ macro_rules! compare { ($($name:ident $direction:ident)*) => { $(
 impl<'s> X<'s> {
     unary! {
         abs abs acos acos acosh acosh asin asin asinh asinh atan atan atanh atanh
-        cbrt cbrt ceil ceil cos cosine cosh cosh digamma digamma erf erf erfc erfc
+        ceil ceil cos cosine cosh cosh digamma digamma erf erf erfc erfc
         erfinv erf_inv exp exponential expm1 exponential_minus_one floor floor
         imag imag is_finite is_finite lgamma lgamma log log log1p log_plus_one not not
-        popcnt popcnt real real round round_nearest_even rsqrt rsqrt sigmoid logistic sign sign
-        sin sine sinh sinh sqrt sqrt tan tan tanh tanh bessel_i1e bessel_i1e
-        clz count_leading_zeros
+        real real round round_nearest_even rsqrt rsqrt sigmoid logistic
+        sin sine sinh sinh sqrt sqrt tan tan tanh tanh
     }
     binary! {
         and and atan2 atan2 maximum maximum minimum minimum or or pow power rem remainder
         shift_left shift_left shift_right shift_right_arithmetic
-        shift_right_logical shift_right_logical xor xor zeta zeta next_after next_after
+        shift_right_logical shift_right_logical xor xor
     }
     compare! { eq EQ ne NE ge GE gt GT le LE lt LT }
 
@@ -200,7 +184,21 @@ impl<'s> X<'s> {
         f: impl FnOnce(&mut Builder, Value, Value) -> tpu_hlo::Result<Value>,
     ) -> Self {
         let y = y.of(self);
-        self.attempt(|b| f(b, self.v, y.v))
+        let (x, y) = (self.beside(y), y.beside(self));
+        self.attempt(|b| f(b, x.v, y.v))
+    }
+
+    /// Broadcast to `other`'s shape if 0-dimensional.
+    fn beside(self, other: Self) -> Self {
+        self.attempt(|b| match b.rank(self.v) {
+            0 => b.broadcast(self.v, &b.dims(other.v)),
+            _ => Ok(self.v),
+        })
+    }
+
+    /// Another value of the same builder.
+    pub(crate) fn with(self, v: Value) -> Self {
+        Self { v, ..self }
     }
 
     fn attempt(self, f: impl FnOnce(&mut Builder) -> tpu_hlo::Result<Value>) -> Self {
@@ -222,14 +220,6 @@ impl<'s> X<'s> {
         self.map(|b| b.full_like(self.v, n))
     }
 
-    /// The smallest value of this type, everywhere: minus infinity for floats.
-    pub(crate) fn lowest(self) -> Self {
-        self.attempt(|b| {
-            let v = b.lowest(b.dtype(self.v));
-            b.broadcast(v, &b.dims(self.v))
-        })
-    }
-
     /// With PyTorch's conversion semantics.
     pub(crate) fn to(self, dtype: DType) -> Self {
         self.map(|b| cast(b, self.v, dtype))
@@ -248,6 +238,8 @@ impl<'s> X<'s> {
     /// `x` where this `Bool` holds, else `y`.
     pub(crate) fn pick(self, x: Self, y: impl Term<'s>) -> Self {
         let y = y.of(x);
+        let (x, y) = (x.beside(y), y.beside(x));
+        let (x, y) = (x.beside(self), y.beside(self));
         self.attempt(|b| b.select(self.v, x.v, y.v))
     }
 

@@ -1,7 +1,7 @@
 //! Regularized incomplete gamma functions.
 use crate::{
     Error, Op, Result,
-    algebra::{X, float_type, formula, formula_list, formulas},
+    formula::{X, float_type, formula, formula_list, formulas},
     op::pointwise,
     pointwise::implemented,
     promote::{cast, opmath, together_as},

@@ -11,7 +11,6 @@ pub mod promote;
 pub mod schema;
 
 mod activation;
-mod algebra;
 mod attention;
 mod bessel;
 mod binary;

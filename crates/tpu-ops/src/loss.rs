@@ -1,7 +1,7 @@
 //! Losses and their derivatives.
 use crate::{
     Op, Result, Scalar,
-    algebra::{Binary, X, compute, formula, unrounded},
+    formula::{Binary, X, compute, formula, unrounded},
     check,
     error::ensure,
     index::take_along,
@@ -298,7 +298,7 @@ fn cross_entropy_with_logits(
     all.extend(weight);
     all.extend(pos_weight);
     let dtype = float_result(b, "binary_cross_entropy_with_logits", &all)?;
-    let softplus: crate::algebra::Unary = |x| (-x.abs()).exp().log1p() + (-x).maximum(0.0);
+    let softplus: crate::formula::Unary = |x| (-x.abs()).exp().log1p() + (-x).maximum(0.0);
     let losses = match pos_weight {
         None => unrounded(b, dtype, [x, target], [], |[x, t], []| {
             (1.0 - t) * x + softplus(x)

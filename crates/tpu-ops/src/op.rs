@@ -62,7 +62,7 @@ impl Bound {
     /// Whether a parameter of this kind binds the number `n` at lowering.
     pub fn fixes(self, n: Number) -> bool {
         let x = match n {
-            Number::Complex(re, im) if im == 0.0 => re,
+            Number::Complex(re, 0.0) => re,
             Number::Complex(..) => f64::NAN,
             other => other.to_f64(),
         };

@@ -1,7 +1,7 @@
 //! Optimizer steps: all parameters of a group in one program.
 use crate::{
     Op, Outs, Result, Scalar,
-    algebra::{X, formula, formulas},
+    formula::{X, formula, formulas},
     error::ensure,
     op::op,
     promote::{cast, opmath, scalar_like},

@@ -1,7 +1,7 @@
 //! Element by element, of one tensor.
 use crate::{
     Op, Result, Scalar,
-    algebra::{Unary, X, compute, formula, formulas},
+    formula::{Unary, X, compute, formula, formulas},
     error::ensure,
     op::pointwise,
     promote::{cast, float_of, opmath, scalar_like},

@@ -1,7 +1,7 @@
 //! Orthogonal polynomials of run-time degree.
 use crate::{
     Error, Op, Result, Scalar,
-    algebra::{Unary, X, float_type, formula, formula_list, formulas},
+    formula::{Unary, X, float_type, formula, formula_list, formulas},
     op::Plain,
     pointwise::{implemented, trunc},
     promote::{cast, opmath, together_as},

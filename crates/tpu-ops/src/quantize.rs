@@ -1,7 +1,7 @@
 //! Fake quantization: values rounded to what an integer type could hold, in floats.
 use crate::{
     Op, Outs, Result, Scalar,
-    algebra::{X, formulas},
+    formula::{X, formulas},
     check,
     error::ensure,
     op::pointwise,
@@ -55,7 +55,7 @@ impl Grid {
         let wide = opmath(dtype);
         let dims = b.dims(x);
         let fractional = b.dtype(zero_point).is_float();
-        let mut place = |b: &mut B, v| {
+        let place = |b: &mut B, v| {
             let v = cast(b, v, wide);
             let Some(axis) = axis else {
                 let v = b.reshape(v, &[])?;

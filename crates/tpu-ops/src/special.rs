@@ -1,7 +1,7 @@
 //! Error functions, gamma functions and their relatives.
 use crate::{
     Error, Op, Result,
-    algebra::{X, float_type, formula, formula_list, formulas},
+    formula::{X, float_type, formula, formula_list, formulas},
     binary::{of_number, with_number},
     op::pointwise,
     pointwise::{float, implemented, real},

@@ -2,7 +2,7 @@
 use super::float_result;
 use crate::{
     Error, Result,
-    algebra::{X, formula, formula_list},
+    formula::{X, formula, formula_list},
     check,
     error::ensure,
     index::take_along,

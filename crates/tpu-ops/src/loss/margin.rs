@@ -2,7 +2,7 @@
 use super::{Reduction, float_result};
 use crate::{
     Result, Scalar,
-    algebra::{X, formula, formulas},
+    formula::{X, formula, formulas},
     check,
     error::ensure,
     promote::{cast, opmath, scalar_like},
