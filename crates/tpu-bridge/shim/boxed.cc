@@ -8,7 +8,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
 
-#include "tensor.h"
+#include "shim.h"
 
 namespace tpu {
 namespace {
@@ -17,11 +17,8 @@ constexpr int32_t kResize = 100;
 uint32_t g_copy_kernel = UINT32_MAX;
 
 void set_number(TpuArg& arg, uint8_t& tag, const at::Scalar& s) {
-  if (s.isBoolean()) {
-    tag = kTpuBool;
-    arg.v.i = s.toBool();
-  } else if (s.isIntegral(false)) {
-    tag = kTpuInt;
+  if (s.isIntegral(true)) {
+    tag = s.isBoolean() ? kTpuBool : kTpuInt;
     arg.v.i = s.type() == at::kUInt64 ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
   } else if (s.isComplex()) {
     tag = kTpuComplex;
@@ -60,7 +57,6 @@ struct Frame {
     tensors.reserve(count);  // arguments point into it
     for (size_t i = 0; i < values.size(); i++) flatten(values[i], args[i]);
   }
-
   void flatten(const c10::IValue& v, TpuArg& a) {
     a = {};
     if (v.isTensor()) return tensor(v.toTensor(), a);
@@ -72,30 +68,26 @@ struct Frame {
       a.v.p = s.data();
       a.len = static_cast<uint32_t>(s.size());
     } else if (v.isGenerator()) {
+      const auto kind = v.toGenerator().device().type();
+      TORCH_CHECK(kind == kDevice, "Expected a '", kDevice, "' device type for generator but found '", kind, "'");
       generator = v.toGenerator().unsafeGetGeneratorImpl();
     } else if (v.isList()) {
       list(v, a);
     }
   }
-
   void tensor(const at::Tensor& t, TpuArg& a) {
     if (!t.defined()) return;
-    if (t.device().type() == kDevice) {
-      tensors.push_back(describe(t));
+    if (t.device().type() == kDevice || t.dim() > 0) {
+      tensors.push_back(member(t, false));
       a.tag = kTpuTensor;
       a.v.p = &tensors.back();
       return;
     }
-    TORCH_CHECK(t.is_cpu() && t.dim() == 0,
-                "Expected all tensors to be on the same device, but found at least two "
-                "devices, tpu:0 and ",
-                t.device(), "!");
     a.tag = kTpuHost;
     a.dtype = static_cast<int8_t>(t.scalar_type());
     a.wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
     set_number(a, a.number, value(t));
   }
-
   void list(const c10::IValue& v, TpuArg& a) {
     const auto items = v.toListRef();
     a.len = static_cast<uint32_t>(items.size());
@@ -111,27 +103,21 @@ struct Frame {
     for (size_t i = 0; i < items.size(); i++) set_number(numbers.back()[i], numbers.back()[i].tag, items[i].toScalar());
     a.v.p = numbers.back().data();
   }
-
   // Indices may lie on the CPU, as for CUDA; so may 0-dimensional members of other lists.
   TpuTensor member(const at::Tensor& t, bool index) {
     if (!t.defined()) return {};
     if (t.device().type() == kDevice) return describe(t);
-    TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0),
-                "Expected all tensors to be on the same device, but found at "
-                "least two devices, tpu:0 and ",
-                t.device(), "!");
+    TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0), "Expected all tensors to be on the same device, but found at ",
+                "least two devices, tpu:0 and ", t.device(), "!");
     uploaded.push_back(t.to(c10::Device(kDevice, 0)));
     return describe(uploaded.back());
   }
 };
 
 TpuContext context() {
-  const auto precision = at::globalContext().float32MatmulPrecision();
-  const auto deterministic = at::globalContext().deterministicAlgorithms();
-  return {static_cast<int8_t>(c10::get_default_dtype_as_scalartype()), deterministic,
-          static_cast<uint8_t>(precision == at::Float32MatmulPrecision::HIGHEST ? 0
-                               : precision == at::Float32MatmulPrecision::HIGH  ? 1
-                                                                                : 2)};
+  const auto& global = at::globalContext();
+  return {static_cast<int8_t>(c10::get_default_dtype_as_scalartype()), global.deterministicAlgorithms(),
+          static_cast<uint8_t>(global.float32MatmulPrecision())};
 }
 
 int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::SmallVectorImpl<TpuResult>& results) {
@@ -141,6 +127,19 @@ int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::
                            static_cast<uint32_t>(results.size()), &produced);
   results.resize(produced);
   return rc;
+}
+
+at::Tensor wrap(const TpuResult& r) {
+  if (r.cell == nullptr) return {};
+  c10::DataPtr data(r.cell, r.cell, &tpu_cell_free, c10::Device(kDevice, 0));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), r.nbytes, std::move(data),
+                                                       c10::GetAllocator(kDevice), true);
+  const auto dtype = c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(r.dtype));
+  auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype);
+  const auto ndim = static_cast<size_t>(r.ndim);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides({r.sizes, ndim}, {r.strides, ndim});
+  return t;
 }
 
 // An overload served by the table: what is written, and what is returned.
@@ -163,7 +162,6 @@ struct Boxed final : c10::OperatorKernel {
       list_result |= r.type()->kind() == c10::TypeKind::ListType;
     }
   }
-
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
     auto values = torch::jit::last(*stack, arguments);
     c10::SmallVector<at::Tensor, 2> targets;
@@ -175,18 +173,14 @@ struct Boxed final : c10::OperatorKernel {
     }
     finish(stack, results);
   }
-
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
     // foreach operators give as many tensors as their longest list has.
     results.resize(std::max<size_t>(8, frame.tensors.size() + 8));
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;
-    std::vector<std::pair<int32_t, std::vector<int64_t>>> wanted;
-    for (const auto& r : results) wanted.emplace_back(r.index, std::vector<int64_t>(r.sizes, r.sizes + r.ndim));
-    for (const auto& [index, size] : wanted) at::native::resize_output(targets[index], size);
+    for (const auto& r : results) at::native::resize_output(targets[r.index], {r.sizes, static_cast<size_t>(r.ndim)});
     return false;
   }
-
   static void collect(const c10::IValue& v, c10::SmallVector<at::Tensor, 2>& out) {
     if (v.isTensor() && v.toTensor().defined()) {
       out.push_back(v.toTensor());
@@ -194,7 +188,6 @@ struct Boxed final : c10::OperatorKernel {
       for (const auto& item : v.toListRef()) out.push_back(item.toTensor());
     }
   }
-
   void finish(torch::jit::Stack* stack, c10::ArrayRef<TpuResult> results) const {
     c10::SmallVector<c10::IValue, 4> out;
     size_t next = 0;
@@ -216,22 +209,14 @@ struct Boxed final : c10::OperatorKernel {
   }
 };
 
-// Ops of the CPU's random numbers get a CPU generator that our generator seeds.
-void host_generators(torch::jit::Stack* stack, size_t arguments) {
-  for (auto& v : torch::jit::last(*stack, arguments)) {
+// Runs an op on the CPU. If it draws random numbers, from a CPU generator that ours seeds.
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  uint64_t bytes = 0, seed = 0, offset = 0;
+  for (auto& v : torch::jit::last(*stack, op.schema().arguments().size())) {
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().layout() == at::kStrided) bytes += v.toTensor().nbytes();
     if (!v.isGenerator() || v.toGenerator().device().type() != kDevice) continue;
-    uint64_t seed = 0, offset = 0;
     tpu_generator_reserve(v.toGenerator().unsafeGetGeneratorImpl(), 1, &seed, &offset);
     const_cast<c10::IValue&>(v) = c10::IValue(at::detail::createCPUGenerator(seed * 0x9E3779B97F4A7C15u + offset));
-  }
-}
-
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const auto& schema = op.schema();
-  const auto arguments = schema.arguments().size();
-  uint64_t bytes = 0;
-  for (const auto& v : torch::jit::last(*stack, arguments)) {
-    if (v.isTensor() && v.toTensor().defined() && v.toTensor().layout() == at::kStrided) bytes += v.toTensor().nbytes();
   }
   const auto name = c10::toString(op.operator_name());
   uint8_t first = 0;
@@ -240,7 +225,6 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
     TORCH_WARN("TPU2002: ", name, " has no kernel for the device \"tpu\" and runs on the CPU; hint: ",
                "torch_tpu.stats() counts such calls, TORCH_TPU_FALLBACK=error forbids them");
   }
-  host_generators(stack, arguments);
   at::native::cpu_fallback(op, stack);
 }
 
@@ -250,11 +234,6 @@ void unsupported(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
                               "; hint: use .to_dense() or .dequantize(), or the CPU");
 }
 
-// Overloads that have a typed kernel, or whose composite has to stay in front.
-bool is_ours(const std::string& name) {
-  static const std::unordered_set<std::string> kept = {"copy", "copy_", "equal", "empty", "set_", "resize_", "view"};
-  return kept.count(name) == 0;
-}
 }  // namespace
 
 TpuTensor describe(const at::Tensor& t) {
@@ -263,26 +242,10 @@ TpuTensor describe(const at::Tensor& t) {
   auto* impl = t.unsafeGetTensorImpl();
   const auto sizes = impl->sizes(), strides = impl->strides();
   void* cell = const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data());
-  return {cell,
-          sizes.data(),
-          strides.data(),
-          impl->storage_offset(),
-          static_cast<int32_t>(sizes.size()),
-          static_cast<int8_t>(impl->dtype().toScalarType()),
-          static_cast<uint8_t>((t.is_conj() ? 1 : 0) | (t.is_neg() ? 2 : 0))};
-}
-
-at::Tensor wrap(const TpuResult& r) {
-  if (r.cell == nullptr) return {};
-  c10::DataPtr data(r.cell, r.cell, &tpu_cell_free, c10::Device(kDevice, 0));
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), r.nbytes, std::move(data),
-                                                       c10::GetAllocator(kDevice), true);
-  const auto dtype = c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(r.dtype));
-  auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
-                                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype);
-  const auto ndim = static_cast<size_t>(r.ndim);
-  t.unsafeGetTensorImpl()->set_sizes_and_strides({r.sizes, ndim}, {r.strides, ndim});
-  return t;
+  const auto dtype = static_cast<int8_t>(impl->dtype().toScalarType());
+  const auto flags = static_cast<uint8_t>((t.is_conj() ? 1 : 0) | (t.is_neg() ? 2 : 0));
+  const auto ndim = static_cast<int32_t>(sizes.size());
+  return {cell, sizes.data(), strides.data(), impl->storage_offset(), ndim, dtype, flags};
 }
 
 void assign(const at::Tensor& target, const at::Tensor& source) {
@@ -311,20 +274,9 @@ void tpu_check(int32_t rc) {
   }
 }
 
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
-}
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
-}
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
-}
-
 // Registers a kernel for every overload that the table serves.
 extern "C" void tpu_register_kernels() {
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   std::vector<c10::OperatorHandle> ops;
   std::vector<std::string> texts;
@@ -340,12 +292,19 @@ extern "C" void tpu_register_kernels() {
   std::vector<uint32_t> ids(ops.size());
   tpu_plan(schemas.data(), static_cast<uint32_t>(schemas.size()), ids.data());
   for (size_t i = 0; i < ops.size(); i++) {
-    if (ids[i] == UINT32_MAX) continue;
     const auto& name = ops[i].operator_name();
     if (name.name == "aten::copy_") tpu::g_copy_kernel = ids[i];
-    if (!tpu::is_ours(name.name.substr(6))) continue;
+    // Typed kernels stay, and so does the composite that copies between devices.
+    const bool ours = ids[i] != UINT32_MAX && name.name != "aten::copy_" && name.name != "aten::copy";
+    if (!ours || ops[i].hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) continue;
     auto kernel = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<tpu::Boxed>(ids[i], ops[i].schema()));
     library.impl(c10::toString(name).c_str(), std::move(kernel));
   }
-  all.fallback(torch::CppFunction::makeFromBoxedFunction<&tpu::fallback>());
+  using Key = c10::DispatchKey;
+  for (auto key : {Key::PrivateUse1, Key::SparsePrivateUse1, Key::SparseCsrPrivateUse1, Key::QuantizedPrivateUse1}) {
+    static std::vector<torch::Library> all;
+    all.emplace_back(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+    all.back().fallback(key == Key::PrivateUse1 ? torch::CppFunction::makeFromBoxedFunction<&tpu::fallback>()
+                                                : torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());
+  }
 }

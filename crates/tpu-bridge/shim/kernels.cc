@@ -17,13 +17,14 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
-#include "tensor.h"
+#include "shim.h"
 
 namespace tpu {
 namespace {
 using at::Tensor;
 using c10::IntArrayRef;
 constexpr auto kDevice = c10::DeviceType::PrivateUse1;
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
@@ -33,20 +34,15 @@ c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> 
   return c10::GetAllocator(kDevice);
 }
 
-Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
-             std::optional<at::Device> device, std::optional<bool> pin_memory,
-             std::optional<at::MemoryFormat> memory_format) {
-  return at::detail::empty_generic(size, allocator(device, pin_memory),
-                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype),
-                                   memory_format);
+Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+             std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, allocator(device, pin_memory), kKeys, c10::dtype_or_default(dtype), format);
 }
 
 Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                     std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
-                     std::optional<bool> pin_memory) {
-  return at::detail::empty_strided_generic(size, stride, allocator(device, pin_memory),
-                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                           c10::dtype_or_default(dtype));
+                     std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  auto* from = allocator(device, pin_memory);
+  return at::detail::empty_strided_generic(size, stride, from, kKeys, c10::dtype_or_default(dtype));
 }
 
 Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
@@ -64,13 +60,10 @@ Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntAr
 }
 
 void grow(at::TensorImpl* self) {
-  const auto numel = self->numel();
-  if (numel == 0) return;
-  int64_t last = self->storage_offset();
-  for (int64_t d = 0; d < self->dim(); d++) last += (self->size(d) - 1) * self->stride(d);
-  const size_t needed = static_cast<size_t>(last + 1) * self->itemsize();
+  const auto needed = at::detail::computeStorageNbytes(self->sizes(), self->strides(), self->itemsize(),
+                                                       static_cast<size_t>(self->storage_offset()));
   const auto& storage = self->unsafe_storage();
-  if (needed <= storage.nbytes()) return;
+  if (self->numel() == 0 || needed <= storage.nbytes()) return;
   TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
   if (storage.data() == nullptr) {
     storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::GetAllocator(kDevice)->allocate(needed));
@@ -102,11 +95,8 @@ Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::S
   const auto steps = C10_AS_INTARRAYREF_SLOW(stride);
   impl->set_storage_keep_dtype(std::move(source));
   impl->set_storage_offset(offset.expect_int());
-  if (steps.empty() && !dims.empty()) {
-    impl->set_sizes_contiguous(dims);
-  } else {
-    impl->set_sizes_and_strides(dims, steps);
-  }
+  const bool contiguous = steps.empty() && !dims.empty();
+  contiguous ? impl->set_sizes_contiguous(dims) : impl->set_sizes_and_strides(dims, steps);
   grow(impl);
   return self;
 }

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <mutex>
 #include <string>
-#include <vector>
 
 void tpu_register_autocast();          // autocast.cc
 extern "C" int32_t tpu_is_open(void);  // src/python.rs: whether the device has been opened
@@ -47,15 +46,9 @@ DeviceIndex switch_device(DeviceIndex index) {
   return previous;
 }
 
-struct MemoryStats {
-  int64_t allocated, peak, limit, buffers;
-};
-
-MemoryStats memory_stats(DeviceIndex index) {
+TpuMemory memory_stats(DeviceIndex index) {
   check_index(index);
-  int64_t raw[4] = {};
-  tpu_memory_stats(index, raw);
-  return {raw[0], raw[1], raw[2], raw[3]};
+  return tpu_memory_stats(index);
 }
 
 // A DataPtr of this allocator points at a cell of the Rust core, never at device memory: the cell
@@ -70,13 +63,11 @@ struct TpuAllocator final : c10::DeviceAllocator {
   void copy_data(void* dst, const void* src, size_t nbytes) const override {
     tpu_check(tpu_cell_copy(dst, src, nbytes));
   }
-
   bool initialized() override { return true; }
   // Buffers go back to the device when their last tensor does, so there is no cache to empty, and
   // the runtime itself keeps a buffer alive for the programs in flight that read it.
   void emptyCache(c10::MempoolId_t) override {}
   void recordStream(const c10::DataPtr&, Stream) override {}
-
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex index) override {
     const auto now = memory_stats(index);
     c10::CachingDeviceAllocator::DeviceStats stats;
@@ -84,9 +75,7 @@ struct TpuAllocator final : c10::DeviceAllocator {
       bytes->at(0).current = now.allocated;
       bytes->at(0).peak = now.peak;
     }
-    for (auto* count : {&stats.allocation, &stats.active, &stats.segment}) {
-      count->at(0).current = now.buffers;
-    }
+    for (auto* count : {&stats.allocation, &stats.active, &stats.segment}) count->at(0).current = now.buffers;
     return stats;
   }
   void resetAccumulatedStats(DeviceIndex index) override { check_index(index); }
@@ -99,11 +88,6 @@ struct TpuAllocator final : c10::DeviceAllocator {
     return {std::max<int64_t>(now.limit - now.allocated, 0), now.limit};
   }
 };
-
-TpuAllocator& device_allocator() {
-  static auto* allocator = new TpuAllocator();
-  return *allocator;
-}
 
 // Host memory aligned as PJRT wants it for reading without a copy; src/pinned.rs keeps the books.
 struct PinnedAllocator final : at::HostAllocator {
@@ -129,17 +113,11 @@ struct PinnedAllocator final : at::HostAllocator {
   void reset_peak_stats() override { tpu_pinned_reset_peak(); }
 };
 
-PinnedAllocator& pinned_allocator() {
-  static auto* allocator = new PinnedAllocator();
-  return *allocator;
-}
+PinnedAllocator& pinned_allocator = *new PinnedAllocator();  // outlives every block
 
 // Programs run in the order of their launch and a program waits for the buffers that it reads. So
-// a stream is a name: work on two streams is never less ordered than the user asked for.
-struct Event {
-  uint64_t time_ns = 0;
-};
-
+// a stream is a name: work on two streams is never less ordered than the user asked for. An event
+// is the time in nanoseconds when it was recorded.
 struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kTpu; }
   DeviceIndex deviceCount() const noexcept override { return tpu_device_count(); }
@@ -154,7 +132,6 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
     capability.capability_data.capability_bits = tpu_scalar_type_bits();
     return capability;
   }
-
   Stream getStream(Device device) const override { return Stream(Stream::UNSAFE, indexed(device), current_stream); }
   Stream getDefaultStream(Device device) const override { return Stream(Stream::DEFAULT, indexed(device)); }
   Stream getNewStream(Device device, int) const override {
@@ -176,16 +153,11 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeDevice(const DeviceIndex index) const override {
     tpu_check(tpu_synchronize(std::max<DeviceIndex>(index, 0)));
   }
-
   // An event with timing waits for the work before it, since the device gives no time stamps.
   void record(void** event, const Stream& stream, const DeviceIndex, const c10::EventFlag flag) const override {
-    if (flag == c10::EventFlag::BACKEND_DEFAULT) {
-      synchronizeStream(stream);
-    }
-    if (*event == nullptr) {
-      *event = new Event();
-    }
-    static_cast<Event*>(*event)->time_ns = tpu_now_ns();
+    if (flag == c10::EventFlag::BACKEND_DEFAULT) synchronizeStream(stream);
+    if (*event == nullptr) *event = new int64_t();
+    *static_cast<int64_t*>(*event) = static_cast<int64_t>(tpu_now_ns());
   }
   void block(void*, const Stream&) const override {}
   bool queryEvent(void* event) const override {
@@ -193,15 +165,11 @@ struct TpuGuard final : c10::impl::DeviceGuardImplInterface {
     return true;
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) {
-      synchronizeDevice(current_device);
-    }
+    if (event != nullptr) synchronizeDevice(current_device);
   }
-  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<int64_t*>(event); }
   double elapsedTime(void* start, void* end, const DeviceIndex) const override {
-    const auto from = static_cast<int64_t>(static_cast<Event*>(start)->time_ns);
-    const auto to = static_cast<int64_t>(static_cast<Event*>(end)->time_ns);
-    return static_cast<double>(to - from) / 1e6;
+    return static_cast<double>(*static_cast<int64_t*>(end) - *static_cast<int64_t*>(start)) / 1e6;
   }
 
  private:
@@ -221,7 +189,6 @@ struct TpuGenerator final : c10::GeneratorImpl {
       : GeneratorImpl(Device(kTpu, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         state_(std::move(state)) {}
   static c10::DeviceType device_type() { return kTpu; }
-
   void set_current_seed(uint64_t seed) override {
     state_->words[0] = seed;
     state_->words[1] = 0;
@@ -233,7 +200,6 @@ struct TpuGenerator final : c10::GeneratorImpl {
   }
   void set_offset(uint64_t offset) override { state_->words[1] = offset; }
   uint64_t get_offset() const override { return state_->words[1]; }
-
   void set_state(const c10::TensorImpl& state) override {
     TORCH_CHECK_TYPE(state.device_type() == c10::DeviceType::CPU && state.dtype() == at::kByte,
                      "RNG state must be a torch.ByteTensor");
@@ -262,22 +228,16 @@ struct TpuGenerator final : c10::GeneratorImpl {
     std::memcpy(copy->state_->words, state_->words, kStateBytes);
     return copy;
   }
-
   c10::intrusive_ptr<Philox> state_;
 };
 
 const at::Generator& default_generator(DeviceIndex index) {
-  static auto* generators = [] {
-    auto* made = new std::vector<at::Generator>();
-    for (DeviceIndex i = 0; i < std::max(tpu_device_count(), 1); i++) {
-      made->push_back(at::make_generator<TpuGenerator>(i));
-      made->back().seed();
-    }
-    return made;
+  static const auto& generator = *[] {
+    auto* made = new at::Generator(at::make_generator<TpuGenerator>(0));
+    return made->seed(), made;
   }();
-  const size_t wanted = index < 0 ? current_device : index;
-  TORCH_CHECK(wanted < generators->size(), "tpu:", wanted, " has no generator");
-  return (*generators)[wanted];
+  TORCH_CHECK(index <= 0, "tpu:", static_cast<int>(index), " has no generator");
+  return generator;
 }
 
 struct TpuHooks final : at::PrivateUse1HooksInterface {
@@ -293,7 +253,7 @@ struct TpuHooks final : at::PrivateUse1HooksInterface {
   DeviceIndex maybeExchangeDevice(DeviceIndex index) const override { return switch_device(index); }
   Device getDeviceFromPtr(void*) const override { return Device(kTpu, current_device); }
   bool isPinnedPtr(const void* address) const override { return tpu_pinned_owns(address); }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator; }
   const at::Generator& getDefaultGenerator(DeviceIndex index) const override { return default_generator(index); }
   at::Generator getNewGenerator(DeviceIndex index) const override {
     return at::make_generator<TpuGenerator>(index < 0 ? current_device : index);
@@ -341,12 +301,11 @@ extern "C" const char* tpu_register_runtime() {
                 "another package has taken PyTorch's one slot for a device from outside");
     at::RegisterPrivateUse1HooksInterface(new TpuHooks());
     c10::impl::registerDeviceGuard(kTpu, new TpuGuard());
-    c10::SetAllocator(kTpu, &device_allocator());
-    at::setHostAllocator(kTpu, &pinned_allocator());
+    c10::SetAllocator(kTpu, new TpuAllocator());
+    at::setHostAllocator(kTpu, &pinned_allocator);
     tpu_register_autocast();
   } catch (const std::exception& error) {
     refused = error.what();
-    return refused.c_str();
   }
-  return nullptr;
+  return refused.empty() ? nullptr : refused.c_str();
 }

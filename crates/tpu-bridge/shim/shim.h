@@ -1,41 +1,29 @@
 // The boundary between PyTorch's C++ and the Rust core: plain data, C linkage, no exceptions.
 #pragma once
-#include <cstddef>
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
 extern "C" {
 // A tensor, borrowed for a call. `cell` is the storage's data pointer; null for an undefined tensor.
-typedef struct TpuTensor {
+struct TpuTensor {
   void* cell;
-  const int64_t* sizes;
-  const int64_t* strides;
+  const int64_t *sizes, *strides;
   int64_t offset;
   int32_t ndim;
   int8_t dtype;   // c10::ScalarType
   uint8_t flags;  // 1 conj, 2 neg
-} TpuTensor;
-
-enum TpuTag : uint8_t {
-  kTpuNone,
-  kTpuTensor,
-  kTpuHost,
-  kTpuTensors,
-  kTpuInt,
-  kTpuFloat,
-  kTpuBool,
-  kTpuComplex,
-  kTpuInts,
-  kTpuFloats,
-  kTpuBools,
-  kTpuNumbers,
-  kTpuStr
 };
+
+// clang-format off
+enum TpuTag : uint8_t {
+  kTpuNone, kTpuTensor, kTpuHost, kTpuTensors, kTpuInt, kTpuFloat, kTpuBool, kTpuComplex, kTpuInts, kTpuFloats, kTpuBools,
+  kTpuNumbers, kTpuStr
+};
+// clang-format on
 
 // An argument, borrowed for a call. kTpuHost: a 0-dimensional CPU tensor, whose value has the tag
 // `number`. Lists of numbers point at TpuArgs, kTpuTensors at TpuTensors.
-typedef struct TpuArg {
-  uint8_t tag;
-  uint8_t number;
+struct TpuArg {
+  uint8_t tag, number;
   int8_t dtype;
   uint8_t wrapped;
   uint32_t len;
@@ -45,26 +33,29 @@ typedef struct TpuArg {
     const void* p;
   } v;
   double im;
-} TpuArg;
+};
 
 // What a call's numbers depend on besides its arguments.
-typedef struct TpuContext {
+struct TpuContext {
   int8_t default_dtype;
   uint8_t deterministic;
   uint8_t precision;  // 0 highest, 1 high, 2 medium
-} TpuContext;
+};
 
 // A new tensor (cell owned by the caller; null: undefined), or after rc 100 the shape that the
 // mutated tensor number `index` has to get. Pointers live until the thread's next call.
-typedef struct TpuResult {
+struct TpuResult {
   void* cell;
-  const int64_t* sizes;
-  const int64_t* strides;
+  const int64_t *sizes, *strides;
   size_t nbytes;
-  int32_t ndim;
-  int32_t index;
+  int32_t ndim, index;
   int8_t dtype;
-} TpuResult;
+};
+
+// Bytes, and a number of buffers.
+struct TpuMemory {
+  int64_t allocated, peak, limit, buffers;
+};
 
 void* tpu_cell_new(size_t nbytes, int32_t device);  // null: out of memory
 void tpu_cell_free(void* cell);
@@ -92,8 +83,7 @@ void tpu_pinned_reset_peak(void);
 uint64_t tpu_scalar_type_bits(void);  // bit n: c10::ScalarType n is supported
 int32_t tpu_synchronize(int32_t device);
 int32_t tpu_device_count(void);
-int32_t tpu_is_forked(void);
-void tpu_memory_stats(int32_t device, int64_t out[4]);
+TpuMemory tpu_memory_stats(int32_t device);
 void tpu_memory_reset_peak(int32_t device);
 uint64_t tpu_now_ns(void);
 const char* tpu_last_error(void);
@@ -103,3 +93,9 @@ void tpu_generator_reserve(void* generator, uint64_t blocks, uint64_t* seed, uin
 constexpr int32_t kTpuOutOfMemory = 6;
 // Throws the c10 exception of the kind rc.
 void tpu_check(int32_t rc);
+
+namespace tpu {
+TpuTensor describe(const at::Tensor& t);
+// Copies with conversion and broadcasting, both on the device.
+void assign(const at::Tensor& target, const at::Tensor& source);
+}  // namespace tpu

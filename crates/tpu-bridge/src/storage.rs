@@ -175,13 +175,24 @@ extern "C" fn tpu_is_forked() -> i32 {
     i32::from(tpu_eager::is_forked())
 }
 
+/// `TpuMemory` of shim.h.
+#[repr(C)]
+struct TpuMemory {
+    allocated: i64,
+    peak: i64,
+    limit: i64,
+    buffers: i64,
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tpu_memory_stats(device: i32, out: *mut i64) {
+extern "C" fn tpu_memory_stats(device: i32) -> TpuMemory {
     let stats = memory::stats(device.max(0) as usize);
-    let limit = stats.limit;
-    let figures = [stats.allocated, stats.peak, limit, stats.buffers];
-    // SAFETY: the caller passes four integers.
-    unsafe { out.cast::<[i64; 4]>().write(figures.map(|n| n as i64)) }
+    TpuMemory {
+        allocated: stats.allocated as i64,
+        peak: stats.peak as i64,
+        limit: stats.limit as i64,
+        buffers: stats.buffers as i64,
+    }
 }
 
 #[unsafe(no_mangle)]
