@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/record_function.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
@@ -40,7 +41,6 @@ at::Scalar value(const at::Tensor& t) {
     AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(TPU_READ)
     default: return t.item();
   }
-#undef TPU_READ
 }
 
 // Flattens a stack of IValues; owns whatever the arguments point at.
@@ -121,6 +121,7 @@ TpuContext context() {
 }
 
 int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::SmallVectorImpl<TpuResult>& results) {
+  RECORD_FUNCTION("tpu::call", c10::ArrayRef<c10::IValue>{});
   const auto ctx = context();
   uint32_t produced = 0;
   const auto rc = tpu_call(kernel, args.data(), static_cast<uint32_t>(args.size()), &ctx, generator, results.data(),
@@ -272,6 +273,12 @@ void tpu_check(int32_t rc) {
     case 7: TORCH_CHECK_LINALG(false, message);
     default: TORCH_CHECK(false, message);
   }
+}
+
+// Runs `body` as an event of the profiler.
+extern "C" void tpu_span(const char* name, void (*body)(void*), void* argument) {
+  RECORD_FUNCTION(name, c10::ArrayRef<c10::IValue>{});
+  body(argument);
 }
 
 // Registers a kernel for every overload that the table serves.

@@ -1,6 +1,6 @@
-// What PyTorch asks of a device besides running ops: memory, the current device, streams, events
-// and random state. Nothing registers itself when the library is loaded, because an exception
-// there would end the process; `tpu_register_runtime` does it and can be refused.
+// What PyTorch asks of a device besides running ops: memory, the current device, streams, events and random state.
+// Nothing registers itself when the library is loaded, because an exception there would end the process;
+// `tpu_register_runtime` does it and can be refused.
 #include "shim.h"
 
 #include <ATen/EmptyTensor.h>
@@ -22,9 +22,7 @@ extern "C" int32_t tpu_is_open(void);  // src/python.rs: whether the device has 
 
 namespace {
 
-using c10::Device;
-using c10::DeviceIndex;
-using c10::Stream;
+using c10::Device, c10::DeviceIndex, c10::Stream;
 
 constexpr auto kTpu = c10::DeviceType::PrivateUse1;
 
@@ -51,8 +49,7 @@ TpuMemory memory_stats(DeviceIndex index) {
   return tpu_memory_stats(index);
 }
 
-// A DataPtr of this allocator points at a cell of the Rust core, never at device memory: the cell
-// gets a buffer when something is written to it.
+// A DataPtr of this allocator points at a cell of the Rust core, which gets a buffer when something is written to it.
 struct TpuAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t nbytes) override {
     void* cell = tpu_cell_new(nbytes, current_device);
@@ -64,8 +61,7 @@ struct TpuAllocator final : c10::DeviceAllocator {
     tpu_check(tpu_cell_copy(dst, src, nbytes));
   }
   bool initialized() override { return true; }
-  // Buffers go back to the device when their last tensor does, so there is no cache to empty, and
-  // the runtime itself keeps a buffer alive for the programs in flight that read it.
+  // Buffers go back to the device with their last tensor, and programs in flight keep what they read.
   void emptyCache(c10::MempoolId_t) override {}
   void recordStream(const c10::DataPtr&, Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex index) override {
@@ -269,19 +265,11 @@ struct TpuHooks final : at::PrivateUse1HooksInterface {
 
 extern "C" int32_t tpu_current_device() { return current_device; }
 
-// The default generator's state as (seed, offset). The caller has checked the index.
-extern "C" void tpu_generator_state(int32_t index, uint64_t state[2]) {
+extern "C" void tpu_generator_set_state(int32_t index, uint64_t seed, uint64_t offset) {
   auto* impl = default_generator(index).unsafeGetGeneratorImpl();
   std::lock_guard<std::mutex> lock(impl->mutex_);
-  state[0] = impl->current_seed();
-  state[1] = impl->get_offset();
-}
-
-extern "C" void tpu_generator_set_state(int32_t index, const uint64_t state[2]) {
-  auto* impl = default_generator(index).unsafeGetGeneratorImpl();
-  std::lock_guard<std::mutex> lock(impl->mutex_);
-  impl->set_current_seed(state[0]);
-  impl->set_offset(state[1]);
+  impl->set_current_seed(seed);
+  impl->set_offset(offset);
 }
 
 // Advances the generator (the default one for null) by `n` and gives the state before that.

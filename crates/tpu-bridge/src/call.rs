@@ -1,15 +1,15 @@
 //! Calls from the dispatcher.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tpu_eager::{
-    Arg, Call, Context, DType, Entry, Error, Kernel, Number, Outcome, Precision, Random, Settings, Tensor,
-    from_scalar_type, runtime, scalar_type,
+    Arg, Call, Context, DType, Entry, Error, Host, Kernel, Number, Outcome, Precision, Settings,
+    Tensor, from_scalar_type, runtime, scalar_type,
 };
 use tpu_obs::{counters, settings};
 use tpu_ops::schema::{Schema, plan};
@@ -74,6 +74,8 @@ unsafe extern "C" {
     fn tpu_generator_reserve(generator: *mut c_void, blocks: u64, seed: *mut u64, offset: *mut u64);
     /// shim/boxed.cc
     fn tpu_register_kernels();
+    /// shim/boxed.cc: runs `body(argument)` as an event of PyTorch's profiler.
+    fn tpu_span(name: *const c_char, body: extern "C" fn(*mut c_void), argument: *mut c_void);
 }
 
 /// Registers a kernel for every overload that the table serves.
@@ -199,7 +201,9 @@ unsafe fn argument<'a>(a: &TpuArg) -> Result<Arg<'a>, Error> {
 /// `pointer` points at `len` numbers that live during `'a`; it may be null for none.
 unsafe fn numbers<'a>(pointer: *const c_void, len: u32) -> impl Iterator<Item = Number> + 'a {
     // SAFETY: by the contract above.
-    unsafe { list::<'a, TpuArg>(pointer, len) }.iter().map(|n| number(n.tag, n))
+    unsafe { list::<'a, TpuArg>(pointer, len) }
+        .iter()
+        .map(|n| number(n.tag, n))
 }
 
 /// # Safety
@@ -212,18 +216,35 @@ unsafe fn list<'a, T>(pointer: *const c_void, len: u32) -> &'a [T] {
     unsafe { slice::from_raw_parts(pointer.cast::<T>(), len as usize) }
 }
 
-struct Generator(*mut c_void);
+/// Sets `blocks` of a generator's random bits aside (null: the default generator's); seed, and
+/// blocks given out before.
+pub(crate) fn reserve(generator: *mut c_void, blocks: u64) -> (u64, u64) {
+    let (mut seed, mut offset) = (0, 0);
+    // SAFETY: a live generator of the device, or null; both results outlive the call.
+    unsafe { tpu_generator_reserve(generator, blocks, &raw mut seed, &raw mut offset) };
+    (seed, offset)
+}
 
-impl Random for Generator {
+/// The process that calls: its generator, its signals, its profiler.
+struct Caller(*mut c_void);
+
+impl Host for Caller {
     fn reserve(&self, blocks: u64) -> (u64, u64) {
-        let (mut seed, mut offset) = (0, 0);
-        // SAFETY: a live generator of the device, or null for the default one.
-        unsafe { tpu_generator_reserve(self.0, blocks, &raw mut seed, &raw mut offset) };
-        (seed, offset)
+        reserve(self.0, blocks)
     }
 
     fn interrupted(&self) -> bool {
         interrupted()
+    }
+
+    fn span(&self, name: &str, mut run: &mut dyn FnMut()) {
+        extern "C" fn body(run: *mut c_void) {
+            // SAFETY: `tpu_span` passes on what it was given below, during that call.
+            unsafe { (*run.cast::<&mut dyn FnMut()>())() }
+        }
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the shim calls `body` once, before it returns.
+        unsafe { tpu_span(name.as_ptr(), body, (&raw mut run).cast()) };
     }
 }
 
@@ -313,12 +334,12 @@ unsafe extern "C" fn tpu_call(
                 args[*i as usize] = Arg::DType(dtype);
             }
         }
-        let random = Generator(generator);
+        let host = Caller(generator);
         let call = Call {
             kernel,
             args: &args,
             context: context(ctx),
-            random: &random,
+            host: &host,
         };
         let outcome = call.run()?;
         // SAFETY: the shim passes room for `capacity` results and for their number.

@@ -56,7 +56,9 @@ fn out_of_memory(what: &str) -> String {
 /// The largest tensors that Python holds; empty where that cannot be told.
 fn largest_tensors() -> String {
     let ask = |py: Python<'_>| -> PyResult<String> {
-        py.import("torch_tpu._memory")?.call_method0("largest_tensors")?.extract()
+        py.import("torch_tpu._memory")?
+            .call_method0("largest_tensors")?
+            .extract()
     };
     Python::try_attach(|py| ask(py).unwrap_or_default()).unwrap_or_default()
 }

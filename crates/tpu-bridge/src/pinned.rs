@@ -16,8 +16,12 @@ struct Books {
     most_bytes: usize,
 }
 
-static BOOKS: Mutex<Books> =
-    Mutex::new(Books { blocks: BTreeMap::new(), bytes: 0, most_blocks: 0, most_bytes: 0 });
+static BOOKS: Mutex<Books> = Mutex::new(Books {
+    blocks: BTreeMap::new(),
+    bytes: 0,
+    most_blocks: 0,
+    most_bytes: 0,
+});
 
 fn books() -> MutexGuard<'static, Books> {
     // Nothing between lock and unlock can panic and leave the books half written.
@@ -30,7 +34,9 @@ fn layout(nbytes: usize) -> Option<Layout> {
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_pinned_new(nbytes: usize) -> *mut c_void {
-    let Some(layout) = layout(nbytes).filter(|_| nbytes > 0) else { return null_mut() };
+    let Some(layout) = layout(nbytes).filter(|_| nbytes > 0) else {
+        return null_mut();
+    };
     // SAFETY: the size is not zero.
     let start = unsafe { alloc(layout) };
     if !start.is_null() {
@@ -47,7 +53,9 @@ extern "C" fn tpu_pinned_new(nbytes: usize) -> *mut c_void {
 unsafe extern "C" fn tpu_pinned_free(start: *mut c_void) {
     let mut books = books();
     // The null block of an empty allocation is not in the books.
-    let Some(nbytes) = books.blocks.remove(&(start as usize)) else { return };
+    let Some(nbytes) = books.blocks.remove(&(start as usize)) else {
+        return;
+    };
     books.bytes -= nbytes;
     if let Some(layout) = layout(nbytes) {
         // SAFETY: made by `tpu_pinned_new` with this layout, and only now taken off the books.
@@ -66,7 +74,12 @@ extern "C" fn tpu_pinned_owns(address: *const c_void) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tpu_pinned_stats(out: *mut i64) {
     let books = books();
-    let figures = [books.blocks.len(), books.most_blocks, books.bytes, books.most_bytes];
+    let figures = [
+        books.blocks.len(),
+        books.most_blocks,
+        books.bytes,
+        books.most_bytes,
+    ];
     // SAFETY: the caller passes four integers.
     unsafe { out.cast::<[i64; 4]>().write(figures.map(|n| n as i64)) }
 }
@@ -79,5 +92,7 @@ extern "C" fn tpu_pinned_reset_peak() {
 
 #[unsafe(no_mangle)]
 extern "C" fn tpu_scalar_type_bits() -> u64 {
-    tpu_eager::DType::ALL.iter().fold(0, |bits, t| bits | 1 << tpu_eager::scalar_type(*t))
+    tpu_eager::DType::ALL
+        .iter()
+        .fold(0, |bits, t| bits | 1 << tpu_eager::scalar_type(*t))
 }

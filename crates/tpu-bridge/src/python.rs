@@ -15,10 +15,8 @@ unsafe extern "C" {
     fn tpu_register_runtime() -> *const c_char;
     /// `shim/runtime.cc`: the index of this thread's device.
     safe fn tpu_current_device() -> i32;
-    /// `shim/runtime.cc`: seed and offset of a device's default generator.
-    fn tpu_generator_state(index: i32, state: *mut [u64; 2]);
-    /// `shim/runtime.cc`: sets both.
-    fn tpu_generator_set_state(index: i32, state: *const [u64; 2]);
+    /// `shim/runtime.cc`: sets seed and offset of a device's default generator.
+    safe fn tpu_generator_set_state(index: i32, seed: u64, offset: u64);
 }
 
 /// What the loader looks for in the file of a library that cannot be loaded.
@@ -147,17 +145,15 @@ fn platform(py: Python<'_>) -> PyResult<String> {
 /// Seed and offset of a device's default generator. Starts nothing.
 #[pyfunction]
 fn generator_state(device: u8) -> PyResult<(u64, u64)> {
-    let mut state = [0; 2];
-    // SAFETY: the index is that of a device, and the array outlives the call.
-    unsafe { tpu_generator_state(checked(device)?, &mut state) };
-    Ok((state[0], state[1]))
+    checked(device)?;
+    // Setting nothing aside tells where the generator stands.
+    Ok(crate::call::reserve(std::ptr::null_mut(), 0))
 }
 
 /// Sets seed and offset of a device's default generator. Starts nothing.
 #[pyfunction]
 fn set_generator_state(device: u8, seed: u64, offset: u64) -> PyResult<()> {
-    // SAFETY: the index is that of a device, and the array outlives the call.
-    unsafe { tpu_generator_set_state(checked(device)?, &[seed, offset]) };
+    tpu_generator_set_state(checked(device)?, seed, offset);
     Ok(())
 }
 

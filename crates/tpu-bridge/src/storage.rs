@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use tpu_eager::{Buffer, Cell, Error, runtime};
+use tpu_eager::{Buffer, Cell, Error, HostBytes, runtime};
 use tpu_obs::memory;
 
 use crate::call::{TpuTensor, tensor};
@@ -113,13 +113,13 @@ unsafe extern "C" fn tpu_cell_host(
 ) -> i32 {
     guard(|| {
         // SAFETY: PyTorch holds the storage during the call.
-        let host = tpu_eager::host(unsafe { cell(raw) })?;
+        let host = tpu_eager::host_bytes(unsafe { cell(raw) })?;
         let guard = Box::new(match host {
-            tpu_eager::Host::Shared(buffer) => HostGuard {
+            HostBytes::Shared(buffer) => HostGuard {
                 bytes: Vec::new(),
                 buffer: Some(buffer),
             },
-            tpu_eager::Host::Copied(bytes) => HostGuard {
+            HostBytes::Copied(bytes) => HostGuard {
                 bytes,
                 buffer: None,
             },

@@ -83,12 +83,14 @@ impl Context {
     }
 }
 
-/// The generator of a call.
-pub trait Random {
+/// What a call needs from the process that makes it.
+pub trait Host {
     /// Sets `blocks` of 128 random bits aside: the seed, and the blocks given out before.
     fn reserve(&self, blocks: u64) -> (u64, u64);
     /// Whether the user wants to stop waiting (Ctrl-C).
     fn interrupted(&self) -> bool;
+    /// Runs `run` as an event called `name` of the profiler.
+    fn span(&self, name: &str, run: &mut dyn FnMut());
 }
 
 /// A call of a kernel.
@@ -99,8 +101,8 @@ pub struct Call<'c, 'a> {
     pub args: &'c [Arg<'a>],
     /// What else decides its numbers.
     pub context: Context,
-    /// Its generator.
-    pub random: &'c dyn Random,
+    /// Its generator, signals and profiler.
+    pub host: &'c dyn Host,
 }
 
 /// What came of a call.
@@ -232,8 +234,15 @@ impl Call<'_, '_> {
             outputs: module.outputs.iter().map(shape).collect(),
             text: module.text,
         };
-        let interrupted = || self.random.interrupted();
-        entry.program = Some(runtime.programs.get(&module, tier(&module), &interrupted)?);
+        let interrupted = || self.host.interrupted();
+        let mut program = None;
+        self.host.span(
+            &format!("tpu::compile {}", self.kernel.plan.op.name),
+            &mut || {
+                program = Some(runtime.programs.get(&module, tier(&module), &interrupted));
+            },
+        );
+        entry.program = program.transpose()?;
         Ok(entry)
     }
 
@@ -270,7 +279,7 @@ impl Call<'_, '_> {
         let mut args = Args::new();
         let mut taken = SmallVec::new();
         let (seed, offset) = if entry.drawn > 0 {
-            self.random.reserve(entry.drawn)
+            self.host.reserve(entry.drawn)
         } else {
             (0, 0)
         };
@@ -371,7 +380,12 @@ const SMALL: usize = 4096;
 fn tier(module: &Module) -> Tier {
     let fused_only = ["\"stablehlo.scatter\"", "\"stablehlo.select_and_scatter\""];
     let elements = |s: &Shape| s.checked_elements().unwrap_or(usize::MAX);
-    let largest = module.inputs.iter().chain(&module.outputs).map(elements).max();
+    let largest = module
+        .inputs
+        .iter()
+        .chain(&module.outputs)
+        .map(elements)
+        .max();
     let small = largest.unwrap_or(0) <= SMALL;
     if small && !fused_only.iter().any(|op| module.text.contains(op)) {
         Tier::Quick

@@ -11,15 +11,22 @@ use tpu_pjrt::{Buffer, Shape};
 /// # Errors
 /// Out of memory, or that the device does not open.
 pub fn upload(target: &Tensor<'_>, bytes: &[u8]) -> Result<()> {
-    let view = View::new(target.storage_numel(), target.sizes, target.strides, target.offset);
+    let view = View::new(
+        target.storage_numel(),
+        target.sizes,
+        target.strides,
+        target.offset,
+    );
     let dims: Dims = view.order().iter().map(|d| target.sizes[*d]).collect();
     let shape = Shape::new(element_type(target.dtype), &dims);
-    target.cell.set(Arc::new(runtime::get()?.upload(bytes, &shape)?));
+    target
+        .cell
+        .set(Arc::new(runtime::get()?.upload(bytes, &shape)?));
     Ok(())
 }
 
 /// A storage's bytes on the host.
-pub enum Host {
+pub enum HostBytes {
     /// The device's memory is the host's: read it through [`Buffer::host_bytes`].
     Shared(Arc<Buffer>),
     /// Copied from the device.
@@ -30,19 +37,19 @@ pub enum Host {
 ///
 /// # Errors
 /// A pending check that failed, or what the transfer meets.
-pub fn host(cell: &Cell) -> Result<Host> {
+pub fn host_bytes(cell: &Cell) -> Result<HostBytes> {
     let runtime = runtime::get()?;
     runtime.synchronize()?;
     let Some(buffer) = cell.get()? else {
-        return Ok(Host::Copied(vec![0; cell.nbytes()]));
+        return Ok(HostBytes::Copied(vec![0; cell.nbytes()]));
     };
     counters::d2h(buffer.size_bytes() as u64);
     if buffer.host_bytes()?.is_some() {
-        return Ok(Host::Shared(buffer));
+        return Ok(HostBytes::Shared(buffer));
     }
     let mut bytes = vec![0; buffer.size_bytes()];
     buffer.to_host(&mut bytes)?;
-    Ok(Host::Copied(bytes))
+    Ok(HostBytes::Copied(bytes))
 }
 
 /// Copies a tensor into another one by sharing the immutable buffer, if both are whole storages

@@ -18,9 +18,9 @@ pub mod runtime;
 pub mod view;
 
 pub use arg::{Arg, Tensor};
-pub use call::{Call, Context, Kernel, Outcome, Random};
+pub use call::{Call, Context, Host, Kernel, Outcome};
 pub use cell::Cell;
-pub use copy::{Host, host, share, upload};
+pub use copy::{HostBytes, host_bytes, share, upload};
 pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};
 pub use error::{Error, Raise, Result};
 pub use lower::{Entry, Fresh};
