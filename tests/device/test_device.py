@@ -43,7 +43,7 @@ def test_indices():
 
 
 def test_wrong_indices_are_refused():
-    message = "tpu:1 does not exist: this process has 1 tpu device$"
+    message = "TPU1002: device tpu:1 does not exist; hint: a process has one device, tpu:0$"
     for call in (
         lambda: torch.tpu.set_device(1),
         lambda: torch.tpu.device("tpu:1"),

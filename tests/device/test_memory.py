@@ -10,6 +10,10 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def settled():
+    """Constants that programs read are kept on the device from their first use."""
+    x = torch.zeros(2, device="tpu") + torch.ones(2, device="tpu")
+    x += 1
+    del x
     gc.collect()
     torch.tpu.synchronize()
     torch.tpu.reset_peak_memory_stats()
@@ -121,7 +125,7 @@ def test_storages_grow_and_shrink_in_place():
 
 def test_storages_move():
     storage = torch.arange(4, dtype=torch.uint8).untyped_storage()
-    moved = storage.to("tpu")
+    moved = storage.to(device="tpu")
     assert moved.device == torch.device("tpu:0") and moved.is_tpu
     assert moved.cpu().tolist() == moved.tolist() == [0, 1, 2, 3]
     assert moved.clone().tolist() == [0, 1, 2, 3]

@@ -65,16 +65,18 @@ import torch.multiprocessing as mp
 
 def child(queue):
     x = queue.get()
-    queue.put((x.to("tpu") * 2).cpu())
+    queue.put((x.to("tpu") * 2).tolist())
 
 if __name__ == "__main__":
     context = mp.get_context("spawn")
     queue = context.Queue()
     process = context.Process(target=child, args=(queue,))
     process.start()
-    queue.put(torch.ones(3, device="tpu").cpu())
+    sent = torch.ones(3, device="tpu").cpu()
+    queue.put(sent)
+    result = queue.get()
     process.join()
-    print(queue.get().tolist(), process.exitcode)
+    print(result, process.exitcode)
 """
     )
     assert python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')") == (

@@ -49,7 +49,7 @@ def test_places_may_be_changed_on_the_way():
         y = torch.load(on_host, map_location=place)
         assert y.is_tpu and y.cpu().equal(x)
     on_host.seek(0)
-    with pytest.raises(RuntimeError, match="tpu:3 does not exist"):
+    with pytest.raises(RuntimeError, match="device tpu:3 does not exist"):
         torch.load(on_host, map_location="tpu:3")
 
 

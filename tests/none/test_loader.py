@@ -42,7 +42,7 @@ def only_line(result):
     assert result.returncode == 0, result.stderr
     lines = result.stderr.splitlines()
     assert len(lines) == 1, result.stderr
-    assert lines[0].startswith('torch_tpu: the device "tpu" is off: '), lines[0]
+    assert lines[0].startswith('torch_tpu: TPU1004: the device "tpu" is off: '), lines[0]
     return lines[0]
 
 
@@ -97,14 +97,14 @@ def test_another_minor_release_of_torch(tmp_path):
     result = run(AFTER_A_REFUSAL, site)
     line = only_line(result)
     assert f"this build is for torch {other} and this is torch {torch.__version__}" in line
-    assert re.search(rf'run: pip install "torch=={other}\.\d+"$', line)
-    assert line.endswith(result.stdout.strip().partition("off: ")[2])
+    assert re.search(rf'; hint: pip install "torch=={other}\.\d+"$', line)
+    assert line == f"torch_tpu: {result.stdout.strip()}"
 
 
 def test_an_extension_that_does_not_load(tmp_path):
     site = copy_package(tmp_path, lambda so: b"no library")
     line = only_line(run(AFTER_A_REFUSAL, site))
-    assert line.endswith("run: pip install --force-reinstall --no-deps torchtpu-rs")
+    assert line.endswith("; hint: pip install --force-reinstall --no-deps torchtpu-rs")
 
 
 def test_the_original_in_the_same_environment(tmp_path):
@@ -112,7 +112,7 @@ def test_the_original_in_the_same_environment(tmp_path):
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: torch-tpu\nVersion: 0.2.0\n")
     line = only_line(run(AFTER_A_REFUSAL, tmp_path))
-    assert "pip uninstall -y torch-tpu && pip install --force-reinstall" in line
+    assert "; hint: pip uninstall -y torch-tpu && pip install --force-reinstall" in line
 
 
 def test_another_device_in_the_slot():
@@ -154,16 +154,17 @@ def test_no_plugin_is_an_error_at_first_use_only():
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     first, second = result.stdout.splitlines()
     assert first == second
-    assert "no PJRT plugin for the CPU is installed" in first
-    assert first.endswith('run: pip install "torchtpu-rs[cpu]"')
+    assert first.startswith("TPU1001: no PJRT plugin for the CPU is installed; hint: ")
+    assert first.endswith('pip install "torchtpu-rs[cpu]"')
 
 
 def test_a_named_plugin_that_does_not_exist(tmp_path):
     missing = str(tmp_path / "missing.so")
     result = run(WITHOUT_A_PLUGIN, TORCH_TPU_PJRT_PLUGIN=missing)
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
-    assert f"there is no PJRT plugin `{missing}`" in result.stdout
-    assert 'run: pip install "torchtpu-rs[cpu]"' in result.stdout
+    first = result.stdout.splitlines()[0]
+    assert first.startswith(f"TPU1001: there is no PJRT plugin `{missing}`; hint: ")
+    assert first.endswith('or unset it and pip install "torchtpu-rs[cpu]"')
 
 
 def test_a_plugin_that_does_not_load(tmp_path):
@@ -180,8 +181,8 @@ print(torch.ones(2).sum().item())
     result = run(code, TORCH_TPU_PJRT_PLUGIN=str(broken))
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     error, total = result.stdout.splitlines()
-    assert error.startswith('the device "tpu" does not start: ') and str(broken) in error
-    assert error.endswith('or unset it and run: pip install "torchtpu-rs[cpu]"')
+    assert error.startswith('TPU1003: the device "tpu" does not start: ') and str(broken) in error
+    assert error.endswith('or unset it and pip install "torchtpu-rs[cpu]"')
     assert total == "2.0"
 
 
