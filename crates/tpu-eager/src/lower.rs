@@ -310,7 +310,7 @@ impl<'a> Lowering<'a> {
             return Ok(None);
         }
         let Type { dtype, dims } = self.b.ty(v).clone();
-        let order = if kernel.plan.op.pointwise && self.operands.iter().any(|o| is_permuted(o)) {
+        let order = if kernel.plan.op.pointwise && self.operands.iter().any(is_permuted) {
             layout::order(&dims, &self.operands)
         } else {
             (0..dims.len()).collect()

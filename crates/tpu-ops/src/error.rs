@@ -69,7 +69,8 @@ impl Error {
 /// `ensure!(condition, Index, "...")` names another class.
 macro_rules! ensure {
     ($cond:expr, $class:ident, $($message:tt)+) => {
-        if !$cond {
+        let holds: bool = $cond;
+        if !holds {
             return Err($crate::Error::Torch {
                 class: $crate::Class::$class,
                 message: format!($($message)+),

@@ -234,10 +234,10 @@ pub trait Lower: Sync {
 }
 
 /// A plain function as a row; `M` is its signature.
-pub struct Plain<F, M>(pub F, pub PhantomData<fn(M)>);
+pub(crate) struct Plain<F, M>(pub(crate) F, pub(crate) PhantomData<fn(M)>);
 
 /// A parameter type of row functions.
-pub trait FromArg: Sized {
+pub(crate) trait FromArg: Sized {
     /// What it wants.
     const PARAM: Param;
     /// Extraction; `None` when the argument is of another kind.
@@ -356,7 +356,7 @@ impl<T: FromArg> FromArg for Option<T> {
 }
 
 /// A result type of row functions.
-pub trait IntoOuts {
+pub(crate) trait IntoOuts {
     /// Results in order.
     fn outs(self) -> Result<Outs>;
 }
