@@ -69,8 +69,7 @@ impl Error {
 /// `ensure!(condition, Index, "...")` names another class.
 macro_rules! ensure {
     ($cond:expr, $class:ident, $($message:tt)+) => {
-        let holds: bool = $cond;
-        if !holds {
+        if !bool::from($cond) {
             return Err($crate::Error::Torch {
                 class: $crate::Class::$class,
                 message: format!($($message)+),
