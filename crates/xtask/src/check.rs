@@ -25,7 +25,7 @@ pub(crate) fn run(tree: &Tree) -> Result<()> {
         ("Python lints", &|| ruff(tree, &venv)),
         ("lints", &|| clippy(tree, &venv)),
         ("documentation", &|| document(tree, &venv)),
-        ("scaffold of a row", &|| scaffold::check(tree)),
+        ("scaffold of a row", &|| scaffold::check(tree, &venv)),
         ("tests", &|| test::run(tree, &TestOptions::default())),
     ];
     let mut closed = Vec::new();

@@ -6,6 +6,7 @@ use crate::setup;
 use crate::step;
 use crate::stub::{self, Imports};
 use crate::tree::Tree;
+use crate::venv::Venv;
 use std::path::{Path, PathBuf};
 use tpu_ops::schema::Schema;
 
@@ -176,7 +177,7 @@ fn order(name: &str) -> &str {
 ///
 /// # Errors
 /// When the copy cannot be made or what was added does not compile.
-pub(crate) fn check(tree: &Tree) -> Result<()> {
+pub(crate) fn check(tree: &Tree, venv: &Venv) -> Result<()> {
     let copy = tempfile::tempdir().map_err(Error::file("make", Path::new("a folder")))?;
     copy_crates(tree, copy.path())?;
     for (family, _) in tpu_ops::FAMILIES {
@@ -186,7 +187,7 @@ pub(crate) fn check(tree: &Tree) -> Result<()> {
             add(&path, &Addition::of(&text, pointwise)?)?;
         }
     }
-    add_documented(tree, copy.path())?;
+    add_documented(tree, venv, copy.path())?;
     let mut cargo = tree.cargo();
     let target = tree.target.join("scaffold");
     cargo
@@ -202,33 +203,44 @@ const PROBE: &str = "aten::NAME(Tensor self, Tensor? weight, Tensor[] others, in
     ScalarType? dtype=None, Generator? generator=None, Layout? layout=None) -> (Tensor, Tensor)";
 
 /// Does in the copy at `root` what CONTRIBUTING.md says.
-fn add_documented(tree: &Tree, root: &Path) -> Result<()> {
+fn add_documented(tree: &Tree, venv: &Venv, root: &Path) -> Result<()> {
     let guide = tree.read(GUIDE)?;
-    let malformed = || Error::Malformed {
-        path: tree.root.join(GUIDE),
-        why: "shows no `cargo x new` with a body in Rust".into(),
-    };
-    let (op, body) = documented(&guide).ok_or_else(malformed)?;
-    let text = format!("aten::{op}(Tensor self) -> Tensor");
-    let addition = Addition::of(&text, true)?;
-    let path = root.join(family_path(Some("pointwise"))?);
-    add(&path, &addition)?;
+    let shown = documented(&guide).ok_or_else(|| malformed(tree))?;
+    let overloads = dispatcher::overloads(tree, venv)?;
+    let overload = find(&overloads, shown.op)?;
+    let path = root.join(family_path(Some(shown.family))?);
+    add(&path, &Addition::of(&overload.text, overload.pointwise)?)?;
     let grown = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
-    let (before, stub) = grown
-        .split_once(&format!("/// `{text}`"))
-        .ok_or_else(malformed)?;
-    let (_, after) = stub.split_once("\n}\n").ok_or_else(malformed)?;
-    std::fs::write(&path, format!("{before}{body}{after}")).map_err(Error::file("write", &path))
+    let stub = format!("/// `{}`", overload.text);
+    let (before, rest) = grown.split_once(&stub).ok_or_else(|| malformed(tree))?;
+    let (_, after) = rest.split_once("\n}\n").ok_or_else(|| malformed(tree))?;
+    let text = format!("{before}{}{after}", shown.body);
+    std::fs::write(&path, text).map_err(Error::file("write", &path))
 }
 
 const GUIDE: &str = "CONTRIBUTING.md";
 
-/// The operator that the guide adds, and its body.
-fn documented(guide: &str) -> Option<(&str, &str)> {
+fn malformed(tree: &Tree) -> Error {
+    Error::Malformed {
+        path: tree.root.join(GUIDE),
+        why: "shows no `cargo x new OP --family NAME` with a body in Rust".into(),
+    }
+}
+
+/// What the guide adds: an operator, its family, and the function's text.
+struct Shown<'a> {
+    op: &'a str,
+    family: &'a str,
+    body: &'a str,
+}
+
+fn documented(guide: &str) -> Option<Shown<'_>> {
     let (_, rest) = guide.split_once("cargo x new ")?;
-    let (op, rest) = rest.split_once('\n')?;
+    let (command, rest) = rest.split_once('\n')?;
+    let (op, family) = command.split_once(" --family ")?;
     let (_, rest) = rest.split_once("```rust\n")?;
-    Some((op.trim(), rest.split_once("```")?.0))
+    let (body, _) = rest.split_once("```")?;
+    Some(Shown { op, family, body })
 }
 
 /// A workspace of the two crates that a row needs.
@@ -286,7 +298,7 @@ fn conj(b: &mut B, x: Value) -> Value {
     #[test]
     fn the_guide_adds_what_is_missing() {
         let guide = Tree::find().unwrap().read(GUIDE).unwrap();
-        let (op, body) = documented(&guide).unwrap();
+        let Shown { op, body, .. } = documented(&guide).unwrap();
         assert!(
             tpu_ops::get(op).is_none(),
             "`{op}` has a row: show another one"

@@ -41,7 +41,7 @@ pub(crate) fn function(schema: &Schema, text: &str, imports: &Imports<'_>) -> St
     let mut names = vec!["b".to_owned()];
     for arg in &schema.args {
         let name = parameter_name(&arg.name);
-        parameters.push(format!("{name}: {}", rust_type(arg, imports)));
+        parameters.push(format!("{name}: {}", rust_type(arg, schema, imports)));
         names.push(name);
     }
     let result = imports.path("Result", "crate::Result");
@@ -88,25 +88,25 @@ fn parameter_name(name: &str) -> String {
     }
 }
 
-fn rust_type(arg: &Argument, imports: &Imports<'_>) -> String {
+fn rust_type(arg: &Argument, schema: &Schema, imports: &Imports<'_>) -> String {
     let hlo = |name: &str| imports.path(name, &format!("tpu_hlo::{name}"));
     let ours = |name: &str| imports.path(name, &format!("crate::{name}"));
-    let ty = match (arg.ty.as_str(), arg.name.as_str()) {
-        ("Tensor", _) => hlo("Value"),
-        ("Tensor[]", _) => format!("Vec<{}>", hlo("Value")),
-        ("Tensor?[]", _) => format!("Vec<Option<{}>>", hlo("Value")),
-        ("Scalar", "alpha" | "beta") => ours("Factor"),
-        ("Scalar", _) => ours("Scalar"),
-        ("Scalar[]", _) => format!("Vec<{}>", ours("Scalar")),
-        ("int", _) => "i64".into(),
-        ("int[]", _) => hlo("Dims"),
-        ("float", _) => "f64".into(),
-        ("float[]", _) => "Vec<f64>".into(),
-        ("bool", _) => "bool".into(),
-        ("bool[]", _) => "Vec<bool>".into(),
-        ("str", _) => format!("{}<str>", imports.path("Arc", "std::sync::Arc")),
-        ("ScalarType", _) => hlo("DType"),
-        ("Generator", _) => return ours("Generator"),
+    let ty = match arg.ty.as_str() {
+        "Tensor" => hlo("Value"),
+        "Tensor[]" => format!("Vec<{}>", hlo("Value")),
+        "Tensor?[]" => format!("Vec<Option<{}>>", hlo("Value")),
+        "Scalar" if is_factor(arg, schema) => ours("Factor"),
+        "Scalar" => ours("Scalar"),
+        "Scalar[]" => format!("Vec<{}>", ours("Scalar")),
+        "int" => "i64".into(),
+        "int[]" => hlo("Dims"),
+        "float" => "f64".into(),
+        "float[]" => "Vec<f64>".into(),
+        "bool" => "bool".into(),
+        "bool[]" => "Vec<bool>".into(),
+        "str" => format!("{}<str>", imports.path("Arc", "std::sync::Arc")),
+        "ScalarType" => hlo("DType"),
+        "Generator" => return ours("Generator"),
         _ => return ours("Ignored"),
     };
     if arg.optional {
@@ -162,46 +162,42 @@ fn call(schema: &Schema) -> (&'static str, String) {
     let full = schema.full_name();
     let leading = |arg: &&Argument| arg.ty == "Tensor" && !arg.optional;
     let tensors = schema.args.iter().take_while(leading).count();
-    let rest = &schema.args[tensors..];
-    if rest.iter().any(needs_builder) {
-        let values = arguments(&schema.args).join(", ");
+    let values: Vec<_> = (0..schema.args.len())
+        .map(|at| argument(at, schema))
+        .collect();
+    let (operands, rest) = values.split_at(tensors);
+    if rest.iter().any(|value| value.contains("b.param(")) {
+        let values = values.join(", ");
         return (
             "golden::hlo_with",
             format!("hlo_with(\"{full}\", |b| vec![{values}])"),
         );
     }
-    let operands = vec!["T(DType::F32, &[2, 3])"; tensors].join(", ");
-    let values = arguments(rest).join(", ");
-    let call = format!("hlo(\"{full}\", &[{operands}], &[{values}])");
+    let operands = vec!["T(DType::F32, &[2, 3])"; operands.len()].join(", ");
+    let call = format!("hlo(\"{full}\", &[{operands}], &[{}])", rest.join(", "));
     ("golden::{T, hlo}", call)
 }
 
-/// Whether a test value of this parameter is a value of the program.
-fn needs_builder(arg: &Argument) -> bool {
-    let value = ["Tensor", "Tensor[]", "Tensor?[]", "Scalar", "Scalar[]"];
-    !arg.optional && value.contains(&arg.ty.as_str()) && !is_factor(arg)
+/// Whether a number scales an operand and is mostly 1, as in `self + alpha * other`.
+fn is_factor(arg: &Argument, schema: &Schema) -> bool {
+    let named = ["alpha", "beta"].contains(&arg.name.as_str());
+    let operands = schema
+        .args
+        .iter()
+        .filter(|arg| arg.ty == "Tensor" || arg.name == "other");
+    arg.ty == "Scalar" && named && operands.count() > 1
 }
 
-fn is_factor(arg: &Argument) -> bool {
-    arg.ty == "Scalar" && ["alpha", "beta"].contains(&arg.name.as_str())
-}
-
-/// A plain value for each parameter: tensors of 2 x 3, dimension 0, the number 1 ...
-fn arguments(args: &[Argument]) -> Vec<String> {
-    args.iter()
-        .enumerate()
-        .map(|(at, arg)| argument(at, arg))
-        .collect()
-}
-
-fn argument(at: usize, arg: &Argument) -> String {
+/// A plain value for a parameter: tensors of 2 x 3, dimension 0, the number 1 ...
+fn argument(at: usize, schema: &Schema) -> String {
+    let arg = &schema.args[at];
     let tensor = format!("b.param(Slot::Buffer({at}), Type::new(DType::F32, &[2, 3]))");
     let number = format!("b.param(Slot::Number({at}), Type::new(DType::F64, &[]))");
     match arg.ty.as_str() {
         _ if arg.optional => "Arg::None".into(),
         "Tensor" => format!("Arg::Tensor({tensor})"),
         "Tensor[]" | "Tensor?[]" => format!("Arg::Tensors(vec![Some({tensor})])"),
-        "Scalar" if is_factor(arg) => "Arg::Number(Number::Int(1))".into(),
+        "Scalar" if is_factor(arg, schema) => "Arg::Number(Number::Int(1))".into(),
         "Scalar" => format!("Arg::Scalar({number})"),
         "Scalar[]" => format!("Arg::Scalars(vec![{number}])"),
         "int" => "Arg::Number(Number::Int(0))".into(),
