@@ -191,7 +191,6 @@ fn project(b: &mut B, [query, key, value]: [Value; 3], weight: Value) -> Result<
 
 /// Attention over projected inputs: the projected output, and the weights of every head or their
 /// mean
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub(super) fn multi_head_attention(
     b: &mut B,
     query: Value,
@@ -287,7 +286,6 @@ fn feed_forward(b: &mut B, x: Value, maps: [(Value, Value); 2], use_gelu: bool) 
 
 /// A transformer encoder layer at inference: attention and feed-forward with residuals, normalised
 /// before or after
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub(super) fn layer(
     b: &mut B,
     src: Value,

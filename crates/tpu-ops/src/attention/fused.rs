@@ -113,7 +113,6 @@ fn kept(b: &mut B, n: &Sizes, stream: &Stream, p: f64) -> Result<Value> {
 /// Attention with mask, causal rule, dropout, scale and grouped heads: the output, and the
 /// logarithm of the softmax's denominator with the place in the random stream, from which
 /// [`backward`] computes the weights again. Rows without any key give zeros.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub(super) fn forward(
     b: &mut B,
     query: Value,
@@ -183,7 +182,6 @@ fn unbroadcast(b: &mut B, grad: Value, from: &Type) -> Result<Value> {
 }
 
 /// Gradients of query, key, value and bias, as far as `grad_input_mask` asks for them.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub(super) fn backward(
     b: &mut B,
     grad_out: Value,

@@ -330,7 +330,6 @@ pub(super) fn ctc_loss(
     Ok((lattice.loss(b, table)?, b.transpose(table, &[1, 0, 2])?))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 pub(super) fn ctc_loss_backward(
     b: &mut B,
     grad: Value,

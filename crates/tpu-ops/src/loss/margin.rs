@@ -170,7 +170,6 @@ pub(super) fn multi_margin(
     rivals.scores.reduced(b, losses, reduction)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 pub(super) fn multi_margin_backward(
     b: &mut B,
     grad: Value,
