@@ -1,0 +1,147 @@
+"""Ratios of the device to torch's CPU eager mode, measured in the same run.
+
+    cargo x bench [WORKLOAD...]
+
+Steady: both devices take turns in one process; a ratio is formed inside a turn, and the median of
+the turns is printed. Cold and warm: the first step in a new process, with an empty program cache
+and with the one that the cold process left. Absolute times say little on a shared machine.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import workloads
+
+TURNS = 7
+
+
+def clocked(step, count):
+    """Seconds a step, over `count` steps, the last one read back."""
+    start = time.perf_counter()
+    for _ in range(count):
+        out = step()
+    out.cpu()
+    return (time.perf_counter() - start) / count
+
+
+def child(name):
+    """In a process of its own: the first step, and the steady ratio unless only that is asked."""
+    import torch
+
+    step = getattr(workloads, name)("tpu")
+    first = clocked(step, 1)
+    answer = {"first": first, "ratio": None, "cpu": None}
+    if os.environ.get("BENCH_STEADY"):
+        reference = getattr(workloads, name)("cpu")
+        count = workloads.ALL[name]
+        pairs = []
+        for device in (reference, step):
+            clocked(device, max(count // 10, 1))
+        for _ in range(TURNS):
+            pairs.append((clocked(reference, count), clocked(step, count)))
+        answer["ratio"] = statistics.median(mine / cpu for cpu, mine in pairs)
+        answer["cpu"] = statistics.median(cpu for cpu, _ in pairs)
+        answer["gap"] = gap(reference(), step())
+    import torch_tpu
+
+    answer["stats"] = torch_tpu.stats()
+    answer["torch"] = torch.__version__
+    print(json.dumps(answer))
+
+
+def gap(reference, got):
+    """Largest difference of two results, relative to the reference's largest value."""
+    reference, got = reference.detach().double(), got.detach().cpu().double()
+    return ((got - reference).abs().max() / reference.abs().max().clamp(min=1e-30)).item()
+
+
+def run(name, cache, steady):
+    environment = dict(os.environ, TORCH_TPU_CACHE_DIR=cache, TORCH_TPU_FALLBACK="error")
+    environment["BENCH_STEADY"] = "1" if steady else ""
+    command = [sys.executable, __file__, "--child", name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{name}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(name):
+    """One row: cold, warm, steady."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold = run(name, cache, steady=False)
+        warm = run(name, cache, steady=False)
+        steady = run(name, cache, steady=True)
+    compiled = cold["stats"]["compiles"]
+    return {
+        "name": name,
+        "cpu": steady["cpu"],
+        "ratio": steady["ratio"],
+        "gap": steady["gap"],
+        "cold": cold["first"],
+        "warm": warm["first"],
+        "programs": compiled["quick"] + compiled["full"],
+        "recompiled": warm["stats"]["compiles"]["quick"] + warm["stats"]["compiles"]["full"],
+        "torch": steady["torch"],
+    }
+
+
+def duration(seconds):
+    """A time in a unit that reads well."""
+    for unit, factor in (("s", 1), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def table(rows):
+    """The rows as Markdown."""
+    lines = [
+        "| workload | steady: tpu / CPU eager | CPU eager | first step cold | warm cache | "
+        "warm / cold | programs cold, warm | largest gap |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        about = getattr(workloads, r["name"]).__doc__.splitlines()[0].rstrip(".")
+        lines.append(
+            f"| {r['name']}: {about} | {r['ratio']:.2f} | {duration(r['cpu'])} | "
+            f"{duration(r['cold'])} | {duration(r['warm'])} | {r['warm'] / r['cold']:.2f} | "
+            f"{r['programs']}, {r['recompiled']} | {r['gap']:.1e} |"
+        )
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workload", nargs="*", default=[], metavar="WORKLOAD")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--write", help="also write the table into this file")
+    options = parser.parse_args()
+    if options.child:
+        return child(options.child)
+    rows = []
+    for name in options.workload or workloads.ALL:
+        rows.append(measure(name))
+        print(f"{name}: {rows[-1]['ratio']:.2f} times CPU eager", file=sys.stderr, flush=True)
+    text = table(rows)
+    print(text)
+    if options.write:
+        head = (
+            "# Numbers\n\nMeasured by `cargo x bench --write docs/numbers.md` with XLA's CPU plugin "
+            f"and torch {rows[0]['torch']} on {os.cpu_count()} cores. Ratios are medians of "
+            f"{TURNS} turns in which both took part; absolute times say little on a shared "
+            "machine. Nothing here speaks about TPUs.\n\n"
+        )
+        pathlib.Path(options.write).write_text(head + text + "\n")
+    return None
+
+
+if __name__ == "__main__":
+    main()
