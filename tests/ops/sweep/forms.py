@@ -1,0 +1,304 @@
+"""How an operator is called, and what has to agree with the CPU."""
+
+import random
+import re
+
+import torch
+
+from . import compare, draws, layouts, trees
+from .cases import SEED
+from .compare import Mismatch
+
+
+class NotACase(Exception):
+    """The CPU refuses the call, so that there is nothing to compare with."""
+
+
+class Subject:
+    """An operator with a dtype on a device, and how to compare it with the CPU."""
+
+    def __init__(self, op, dtype, device):
+        self.op, self.dtype, self.device = op, dtype, device
+        self.known = compare.tolerances(op)
+
+    def samples(self, requires_grad=False):
+        torch.manual_seed(SEED)
+        return list(self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad))
+
+    def agree(self, run, tree):
+        """Raises `Mismatch` unless `run(tree)` does the same on the device as on the CPU.
+
+        Compared are the results and, because an operator must not write what it only reads, every
+        storage that the arguments lie in.
+        """
+        expected, storages, drew = self.on_cpu(run, tree)
+        if drew:
+            again, _, _ = self.on_cpu(run, tree, seed=2)
+            moved = lambda: trees.move(tree, self.device)  # noqa: E731
+            return draws.check(self.op, run, moved, again, expected)
+        moved = trees.move(tree, self.device)
+        got = run(moved.tree)
+        self.on_device(got, expected)
+        exact = lambda: _wide(run, tree)[0]  # noqa: E731
+        values = self.op.full_name not in draws.UNDEFINED
+        compare.same(got, expected, self.known, exact, values)
+        exact = lambda: _wide(run, tree)[1]  # noqa: E731
+        try:
+            compare.same(moved.bases, storages, self.known, exact, values)
+        except Mismatch as found:
+            raise Mismatch(f"storages of the arguments: {found}") from None
+
+    def on_cpu(self, run, tree, seed=1):
+        """Results, storages after the call, and whether random numbers were drawn."""
+        moved = trees.move(tree, "cpu")
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        try:
+            results = run(moved.tree)
+        except Exception as error:
+            raise NotACase from error
+        return results, moved.bases, not torch.equal(before, torch.get_rng_state())
+
+    def on_device(self, got, expected):
+        for here, there in zip(trees.leaves(got), trees.leaves(expected)):
+            if isinstance(here, torch.Tensor) and isinstance(there, torch.Tensor):
+                if here.device.type != self.device:
+                    raise Mismatch(f"a result is on {here.device}")
+
+
+def _wide(run, tree):
+    moved = trees.move(tree, "cpu", wide=True)
+    torch.manual_seed(1)
+    try:
+        return run(moved.tree), moved.bases
+    except Exception:
+        return None, None
+
+
+def arguments(sample):
+    return (sample.input, tuple(sample.args), dict(sample.kwargs))
+
+
+def forward(subject, sample):
+    def run(tree):
+        first, args, kwargs = tree
+        return sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+
+    with torch.no_grad():
+        subject.agree(run, arguments(sample))
+
+
+def gradient(subject, sample):
+    def run(tree):
+        first, args, kwargs = tree
+        results = sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+        outs = [t for t in trees.tensors(results) if t.requires_grad]
+        ins = [t for t in trees.tensors(tree) if t.requires_grad]
+        if not outs or not ins:
+            raise NotACase
+        return torch.autograd.grad(outs, ins, [_cotangent(t) for t in outs], allow_unused=True)
+
+    subject.agree(run, arguments(sample))
+
+
+def _cotangent(result):
+    generator = torch.Generator().manual_seed(result.numel())
+    dtype = torch.complex64 if result.is_complex() else torch.float32
+    drawn = torch.randn(result.shape, generator=generator, dtype=dtype)
+    return drawn.to(result.device, result.dtype)
+
+
+def inplace(subject, sample):
+    variant = subject.op.get_inplace()
+    if variant is None or sample.broadcasts_input:
+        raise NotACase
+
+    def run(tree):
+        first, args, kwargs = tree
+        result = variant(first, *args, **kwargs)
+        if isinstance(result, torch.Tensor) and result is not first:
+            raise Mismatch("the result is not the first argument")
+        return result
+
+    with torch.no_grad():
+        subject.agree(run, arguments(sample))
+
+
+def out(subject, sample):
+    """Into a view of the right size, into an empty tensor, and into another dtype."""
+    op = subject.op
+    if not op.supports_out:
+        raise NotACase
+    first, args, kwargs = arguments(sample)
+    with torch.no_grad():
+        copy = trees.move((first, args, kwargs), "cpu").tree
+        try:
+            results = op(copy[0], *copy[1], **copy[2])
+        except Exception as error:
+            raise NotACase from error
+        if not trees.tensors(results) or len(trees.tensors(results)) != len(trees.leaves(results)):
+            raise NotACase
+
+        def run(tree):
+            inputs, target = tree
+            given = op(inputs[0], *inputs[1], **inputs[2], out=target)
+            for mine, theirs in zip(trees.tensors(given), trees.tensors(target)):
+                if mine is not theirs:
+                    raise Mismatch("the result is not `out`")
+            return [(t, t.stride()) if t.numel() else t for t in trees.tensors(given)]
+
+        for kind in (_into_view, _into_empty):
+            target = trees.map_leaves(kind, results)
+            target = tuple(target) if isinstance(results, tuple) else target
+            _labelled(f"out= {kind.__doc__}", subject, run, ((first, args, kwargs), target))
+        _refused(subject, run, ((first, args, kwargs), trees.map_leaves(_into_other, results)))
+
+
+def _into_view(result):
+    """a view"""
+    return layouts.relay(torch.zeros_like(result).resolve_conj(), "step")
+
+
+def _into_empty(result):
+    """an empty tensor"""
+    return torch.empty(0, dtype=result.dtype)
+
+
+def _into_other(result):
+    narrow = torch.int64 if result.is_floating_point() or result.is_complex() else torch.bool
+    return torch.zeros(result.shape, dtype=narrow)
+
+
+def _refused(subject, run, tree):
+    """A dtype that cannot hold the result: refused where the CPU does, in the same class."""
+    try:
+        subject.on_cpu(run, tree)
+    except NotACase as refused:
+        error = refused.__cause__
+        try:
+            run(trees.move(tree, subject.device).tree)
+        except type(error):
+            return
+        raise Mismatch(f"out= of another dtype is not refused: {_first_line(error)}") from None
+
+
+def _labelled(label, subject, run, tree):
+    try:
+        subject.agree(run, tree)
+    except NotACase:
+        pass
+    except Mismatch as found:
+        raise Mismatch(f"{label}: {found}") from None
+    except Exception as error:
+        error.add_note(label)
+        raise
+
+
+def other_layouts(subject, sample):
+    """Functional and in-place calls with arguments that lie anyhow in their storages."""
+    choose = random.Random(f"{SEED}/{trees.describe(arguments(sample))}")
+    op, seen = subject.op, 0
+    for kinds in (layouts.KINDS, layouts.WRITABLE):
+        variant = op if kinds is layouts.KINDS else op.get_inplace()
+        if variant is None or (variant is not op and sample.broadcasts_input):
+            continue
+        chosen = []
+
+        def next_kind():
+            chosen.append(choose.choice(kinds))
+            return chosen[-1]
+
+        def run(tree):
+            return variant(tree[0], *tree[1], **tree[2])
+
+        with torch.no_grad():
+            tree = layouts.relaid(arguments(sample), next_kind)
+            label = "in-place" if variant is not op else "functional"
+            _labelled(f"{label}, {', '.join(chosen)}", subject, run, tree)
+        seen += 1
+    if not seen:
+        raise NotACase
+
+
+def other_sizes(subject, sample):
+    """The sample without elements along its first and its last dimension, and with one alone."""
+
+    def run(tree):
+        return subject.op(tree[0], *tree[1], **tree[2])
+
+    with torch.no_grad():
+        given = arguments(sample)
+        for tree in (layouts.emptied(given, 0), layouts.emptied(given, -1)):
+            if tree is not None:
+                _labelled(f"no elements: {trees.describe(tree)}", subject, run, tree)
+        tree = layouts.zero_dimensional(given)
+        if tree is not None:
+            _labelled(f"0-dim: {trees.describe(tree)}", subject, run, tree)
+
+
+def errors(subject, wrong):
+    """`wrong` is an ErrorInput: the device says what the CPU says."""
+    tree = arguments(wrong.sample_input)
+
+    def run(tree):
+        return subject.op(tree[0], *tree[1], **tree[2])
+
+    try:
+        subject.on_cpu(run, tree)
+    except NotACase as refused:
+        expected = refused.__cause__
+    else:
+        raise NotACase
+    moved = trees.move(tree, subject.device).tree
+    try:
+        # Bounds are checked on the device: what is wrong with them shows when results are read.
+        for result in trees.tensors(run(moved)):
+            result.cpu()
+        torch.get_device_module(subject.device).synchronize()
+    except Exception as error:
+        _same_error(error, expected, wrong)
+    else:
+        raise Mismatch(f"not refused: {type(expected).__name__}: {_first_line(expected)}")
+
+
+def _same_error(error, expected, wrong):
+    said = f"{type(error).__name__}: {_first_line(error)}"
+    wanted = f"{type(expected).__name__}: {_first_line(expected)}"
+    if type(error) is not type(expected):
+        raise Mismatch(f"`{said}` instead of `{wanted}`")
+    asked = len(wrong.error_regex) >= 8 and re.search(wrong.error_regex, str(error))
+    if _general(said) != _general(wanted) and not asked:
+        raise Mismatch(f"`{said}` instead of `{wanted}`")
+
+
+def _first_line(error):
+    return (str(error).splitlines() or [""])[0].strip()
+
+
+def _general(text):
+    """`text` without the names of the device and of its kernels."""
+    text = re.sub(r'"\w+" not implemented', "not implemented", text)
+    return re.sub(r"\b(cpu|tpu)(:0)?\b", "device", text, flags=re.IGNORECASE)
+
+
+def samples(subject, form):
+    """What `form` is checked with; nothing where the operator has no such form."""
+    op = subject.op
+    if form == "errors":
+        wrong = op.error_inputs("cpu") if op.error_inputs_func else []
+        return list(wrong)
+    if form == "gradient":
+        differentiable = subject.dtype in op.supported_backward_dtypes("cpu")
+        return subject.samples(True) if op.supports_autograd and differentiable else []
+    return subject.samples()
+
+
+CHECKS = {
+    "forward": forward,
+    "gradient": gradient,
+    "inplace": inplace,
+    "out": out,
+    "layouts": other_layouts,
+    "sizes": other_sizes,
+    "errors": errors,
+}
