@@ -25,6 +25,7 @@ pub fn dim(dim: i64, rank: usize) -> Result<i64> {
 /// # Errors
 /// As [`dim`], and `dim 0 appears multiple times in the list of dims`.
 pub fn dims(given: Option<&[i64]>, rank: usize) -> Result<Dims> {
+    ensure!(rank <= 64, "only tensors with up to 64 dims are supported");
     let Some(given) = given.filter(|d| !d.is_empty()) else {
         return Ok((0..rank as i64).collect());
     };

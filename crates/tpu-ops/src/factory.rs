@@ -65,7 +65,14 @@ fn arange(
 
 /// How many steps lead from `start` to below `end`.
 fn arange_size(args: &[Arg]) -> Result<i64> {
-    let [Arg::Number(start), Arg::Number(end), Arg::Number(step), dtype, ..] = args else {
+    let [
+        Arg::Number(start),
+        Arg::Number(end),
+        Arg::Number(step),
+        dtype,
+        ..,
+    ] = args
+    else {
         return Err(crate::Error::runtime("arange expects three numbers"));
     };
     sensible(*start, *end, *step)?;
@@ -92,7 +99,10 @@ fn range_size(args: &[Arg]) -> Result<i64> {
 fn sensible(start: Number, end: Number, step: Number) -> Result<()> {
     let (start, end, step) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(step != 0.0, "step must be nonzero");
-    ensure!(start.is_finite() && end.is_finite(), "unsupported range: {start} -> {end}");
+    ensure!(
+        start.is_finite() && end.is_finite(),
+        "unsupported range: {start} -> {end}"
+    );
     ensure!(
         (step > 0.0 && end >= start) || (step < 0.0 && end <= start),
         "upper bound and lower bound inconsistent with step sign"
@@ -103,14 +113,18 @@ fn sensible(start: Number, end: Number, step: Number) -> Result<()> {
 fn eye(b: &mut B, n: i64, m: i64, dtype: DType) -> Result<Value> {
     ensure!(n >= 0, "n must be greater or equal to 0, got {n}");
     ensure!(m >= 0, "m must be greater or equal to 0, got {m}");
-    let (row, column) = (b.iota(DType::I32, &[n, m], 0), b.iota(DType::I32, &[n, m], 1));
+    let (row, column) = (
+        b.iota(DType::I32, &[n, m], 0),
+        b.iota(DType::I32, &[n, m], 1),
+    );
     let diagonal = b.compare(row, Direction::EQ, column)?;
     Ok(cast(b, diagonal, dtype))
 }
 
 fn linspace(b: &mut B, start: Scalar, end: Scalar, steps: i64, dtype: DType) -> Result<Value> {
     let acc = spacing_dtype(b, dtype);
-    let y = spaced(b, start, end, steps, acc)?;
+    let ends = (cast(b, start.0, acc), cast(b, end.0, acc));
+    let y = spaced(b, ends, steps)?;
     Ok(cast(b, y, dtype))
 }
 
@@ -124,7 +138,8 @@ fn logspace(
     dtype: DType,
 ) -> Result<Value> {
     let acc = spacing_dtype(b, dtype);
-    let y = spaced(b, start, end, steps, acc)?;
+    let ends = (cast(b, start.0, acc), cast(b, end.0, acc));
+    let y = spaced(b, ends, steps)?;
     let base = cast(b, base.0, acc);
     let base = b.broadcast(base, &[steps])?;
     let y = b.power(base, y)?;
@@ -143,9 +158,9 @@ fn spacing_dtype(b: &B, dtype: DType) -> DType {
 
 /// `steps` numbers from `start` to `end`; the second half is counted from `end`, so that both
 /// ends are exact.
-fn spaced(b: &mut B, start: Scalar, end: Scalar, steps: i64, dtype: DType) -> Result<Value> {
+pub(crate) fn spaced(b: &mut B, (start, end): (Value, Value), steps: i64) -> Result<Value> {
     ensure!(steps >= 0, "number of steps must be non-negative");
-    let (start, end) = (cast(b, start.0, dtype), cast(b, end.0, dtype));
+    let dtype = b.dtype(start);
     let way = b.subtract(end, start)?;
     let gaps = b.scalar((steps - 1).max(1), dtype);
     let step = b.divide(way, gaps)?;
@@ -174,7 +189,9 @@ fn tril_indices(
     _device: Ignored,
     _pin_memory: Ignored,
 ) -> Result<Value> {
-    triangle_indices(b, (row, col), dtype, |r| (0, (r + offset + 1).clamp(0, col)))
+    triangle_indices(b, (row, col), dtype, |r| {
+        (0, (r + offset + 1).clamp(0, col))
+    })
 }
 
 fn triu_indices(
@@ -188,6 +205,13 @@ fn triu_indices(
     _pin_memory: Ignored,
 ) -> Result<Value> {
     triangle_indices(b, (row, col), dtype, |r| ((r + offset).clamp(0, col), col))
+}
+
+/// Rows and columns of a square above its diagonal.
+pub(crate) fn triangle_pairs(b: &mut B, n: i64) -> Result<Value> {
+    triangle_indices(b, (n, n), Some(position_dtype(n * n)), |r| {
+        ((r + 1).clamp(0, n), n)
+    })
 }
 
 /// Rows and columns of the elements whose column is in `columns(row)`, a half-open range whose
@@ -216,7 +240,10 @@ fn triangle_indices(
     let start = crate::index::take_slices(b, starts, 0, row)?;
     let column = b.subtract(index, start)?;
     let row = b.convert(row, at);
-    let (row, column) = (b.reshape(row, &[1, count])?, b.reshape(column, &[1, count])?);
+    let (row, column) = (
+        b.reshape(row, &[1, count])?,
+        b.reshape(column, &[1, count])?,
+    );
     let y = b.concatenate(&[row, column], 0)?;
     Ok(cast(b, y, dtype))
 }

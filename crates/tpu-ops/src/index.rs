@@ -17,7 +17,6 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_unsafe_index.Tensor", index).counted(&Plain(mask_counts, PhantomData)),
-    op!("embedding",            embedding),
     op!("gather",               gather),
     op!("index.Tensor",         index).counted(&Plain(mask_counts, PhantomData)),
     op!("index_select",         index_select),
@@ -69,7 +68,9 @@ pub(crate) fn take_slices(b: &mut B, x: Value, axis: i64, index: Value) -> Resul
     slice[axis as usize] = 1;
     let index = narrow(b, index, from[axis as usize]);
     let dims = GatherDims {
-        offset_dims: (0..out.len() as i64).filter(|i| *i < axis || *i >= axis + rank).collect(),
+        offset_dims: (0..out.len() as i64)
+            .filter(|i| *i < axis || *i >= axis + rank)
+            .collect(),
         collapsed_slice_dims: Dims::from_slice(&[axis]),
         start_index_map: Dims::from_slice(&[axis]),
         index_vector_dim: rank,
@@ -81,6 +82,9 @@ pub(crate) fn take_slices(b: &mut B, x: Value, axis: i64, index: Value) -> Resul
 /// One element of `x` per element of `index`, whose shape it has but along `axis`; within bounds.
 pub(crate) fn take_along(b: &mut B, x: Value, axis: i64, index: Value) -> Result<Value> {
     let (from, at) = (b.dims(x), b.dims(index));
+    if let Some(empty) = nothing(b, x, &at)? {
+        return Ok(empty);
+    }
     let rank = from.len() as i64;
     let others: Dims = (0..rank).filter(|i| *i != axis).collect();
     let mut column = at.clone();
@@ -109,7 +113,12 @@ fn gather(b: &mut B, x: Value, dim: i64, index: Value, _sparse_grad: Ignored) ->
     }
     let (x, index) = (at_least_1d(b, x)?, at_least_1d(b, index)?);
     let size = b.dims(x)[axis as usize];
-    check::bounds(b, index, (0, size), out_of_bounds("RuntimeError", axis, size))?;
+    check::bounds(
+        b,
+        index,
+        (0, size),
+        out_of_bounds("RuntimeError", axis, size),
+    )?;
     let mut limit = b.dims(index);
     limit[axis as usize] = size;
     let x = corner(b, x, &limit)?;
@@ -122,7 +131,10 @@ fn fits_gather(b: &B, x: Value, axis: i64, index: Value) -> Result<()> {
     if at.contains(&0) {
         return Ok(());
     }
-    ensure!(is_position(b.dtype(index)), "gather(): Expected dtype int32/int64 for index");
+    ensure!(
+        is_position(b.dtype(index)),
+        "gather(): Expected dtype int32/int64 for index"
+    );
     ensure!(
         from.len().max(1) == at.len().max(1),
         "Index tensor must have the same number of dimensions as input tensor"
@@ -144,7 +156,11 @@ pub(crate) fn out_of_bounds(class: &str, axis: i64, size: i64) -> String {
 
 /// A 0-dimensional tensor as a vector of one.
 pub(crate) fn at_least_1d(b: &mut B, x: Value) -> Result<Value> {
-    if b.rank(x) > 0 { Ok(x) } else { Ok(b.reshape(x, &[1])?) }
+    if b.rank(x) > 0 {
+        Ok(x)
+    } else {
+        Ok(b.reshape(x, &[1])?)
+    }
 }
 
 /// The leading `dims` elements of every dimension.
@@ -175,30 +191,18 @@ fn index_select(b: &mut B, x: Value, dim: i64, index: Value) -> Result<Value> {
         b.ty(index).numel()
     );
     let size = b.dims(x)[axis as usize];
-    check::bounds(b, index, (0, size), "IndexError: index out of range in self")?;
+    check::bounds(
+        b,
+        index,
+        (0, size),
+        "IndexError: index out of range in self",
+    )?;
     let y = take_slices(b, x, axis, index)?;
-    if dims.is_empty() { Ok(b.reshape(y, &[])?) } else { Ok(y) }
-}
-
-/// Rows of `weight`.
-fn embedding(
-    b: &mut B,
-    weight: Value,
-    indices: Value,
-    _padding_idx: Ignored,
-    _scale_grad_by_freq: Ignored,
-    _sparse: Ignored,
-) -> Result<Value> {
-    ensure!(b.rank(weight) == 2, "'weight' must be 2-D");
-    ensure!(
-        is_position(b.dtype(indices)),
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: \
-         Long, Int; but got torch.{}Tensor instead (while checking arguments for embedding)",
-        b.dtype(indices).torch()
-    );
-    let size = b.dims(weight)[0];
-    check::bounds(b, indices, (0, size), "IndexError: index out of range in self")?;
-    take_slices(b, weight, 0, indices)
+    if dims.is_empty() {
+        Ok(b.reshape(y, &[])?)
+    } else {
+        Ok(y)
+    }
 }
 
 /// `self[indices]`
@@ -219,7 +223,11 @@ fn take(b: &mut B, x: Value, index: Value) -> Result<Value> {
     );
     let size = b.ty(x).numel();
     let many = b.ty(index).numel() > 0;
-    ensure!(size > 0 || !many, Index, "take(): tried to take from an empty tensor");
+    ensure!(
+        size > 0 || !many,
+        Index,
+        "take(): tried to take from an empty tensor"
+    );
     let flat = b.reshape(x, &[size])?;
     check::bounds(b, index, (-size, size), out_of_range(size))?;
     let index = wrap(b, index, size)?;
@@ -228,9 +236,7 @@ fn take(b: &mut B, x: Value, index: Value) -> Result<Value> {
 
 /// The message of `take` and `put`.
 pub(crate) fn out_of_range(size: i64) -> String {
-    format!(
-        "IndexError: out of range: tried to access index {{}} on a tensor of {size} elements."
-    )
+    format!("IndexError: out of range: tried to access index {{}} on a tensor of {size} elements.")
 }
 
 /// One row of coordinates for each element that differs from zero.
@@ -250,7 +256,10 @@ fn nonzero(b: &mut B, x: Value, count: i64) -> Result<Value> {
 
 /// [`nonzero`] of a given length: cut, or filled up with `fill`.
 fn nonzero_static(b: &mut B, x: Value, size: i64, fill: i64) -> Result<Value> {
-    ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    ensure!(
+        size >= 0,
+        "nonzero_static: 'size' must be an non-negative integer"
+    );
     let rows = nonzero(b, x, size)?;
     if b.ty(rows).numel() == 0 {
         return Ok(rows);

@@ -17,6 +17,9 @@ mod binary;
 mod compare;
 mod conv;
 mod copy;
+mod counting;
+mod distance;
+mod embedding;
 mod factory;
 mod foreach;
 mod igamma;
@@ -31,6 +34,7 @@ mod patches;
 mod pointwise;
 mod polynomial;
 mod pool;
+mod put;
 mod quantize;
 mod reduce;
 mod rng;
@@ -61,6 +65,9 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("compare", compare::OPS),
     ("conv", conv::OPS),
     ("copy", copy::OPS),
+    ("counting", counting::OPS),
+    ("distance", distance::OPS),
+    ("embedding", embedding::OPS),
     ("factory", factory::OPS),
     ("foreach", foreach::OPS),
     ("igamma", igamma::OPS),
@@ -75,6 +82,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("pointwise", pointwise::OPS),
     ("polynomial", polynomial::OPS),
     ("pool", pool::OPS),
+    ("put", put::OPS),
     ("quantize", quantize::OPS),
     ("reduce", reduce::OPS),
     ("rng", rng::OPS),

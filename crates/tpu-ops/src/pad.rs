@@ -1,5 +1,10 @@
 //! Padding with what is already there.
-use crate::{Op, Result, error::ensure, op::op, promote::{cast, widen}};
+use crate::{
+    Op, Result,
+    error::ensure,
+    op::op,
+    promote::{cast, widen},
+};
 use tpu_hlo::{Builder, Dims, Value};
 
 type B = Builder;
@@ -27,17 +32,30 @@ struct Kind {
     mirror: bool,
 }
 
-const REFLECTION: Kind = Kind { name: "reflection_pad", mirror: true };
-const REPLICATION: Kind = Kind { name: "replication_pad", mirror: false };
+const REFLECTION: Kind = Kind {
+    name: "reflection_pad",
+    mirror: true,
+};
+const REPLICATION: Kind = Kind {
+    name: "replication_pad",
+    mirror: false,
+};
 
 /// The padded dimensions with their `(low, high)`, checked: the last `N`, one or none for batch
 /// and one for channels in front.
-fn sides<const N: usize>(dims: &Dims, padding: &Dims, kind: &Kind) -> Result<Vec<(usize, i64, i64)>> {
+fn sides<const N: usize>(
+    dims: &Dims,
+    padding: &Dims,
+    kind: &Kind,
+) -> Result<Vec<(usize, i64, i64)>> {
     let (name, rank) = (kind.name, dims.len());
-    ensure!(padding.len() == 2 * N, "padding size is expected to be {}", 2 * N);
+    ensure!(
+        padding.len() == 2 * N,
+        "padding size is expected to be {}",
+        2 * N
+    );
     let batched = rank == N + 2;
-    let valid = (rank == N + 1 || batched)
-        && dims[usize::from(batched)..].iter().all(|d| *d > 0);
+    let valid = (rank == N + 1 || batched) && dims[usize::from(batched)..].iter().all(|d| *d > 0);
     let want = ["2D or 3D", "3D or 4D", "4D or 5D"][N - 1];
     ensure!(
         valid,
@@ -79,32 +97,35 @@ fn pad_axis(b: &mut B, x: Value, axis: i64, (low, high): (i64, i64), kind: &Kind
     let center = b.slice_dim(x, axis, (-low).clamp(0, n), n - (-high).clamp(0, n))?;
     let mut parts = vec![center];
     if low > 0 {
-        let edge = edge(b, x, axis, (1, low), kind)?;
+        let edge = if kind.mirror {
+            mirrored(b, x, axis, 1, low)?
+        } else {
+            repeated(b, x, axis, 0, low)?
+        };
         parts.insert(0, edge);
     }
     if high > 0 {
-        let edge = edge(b, x, axis, (n - 1 - high, high), kind)?;
+        let edge = if kind.mirror {
+            mirrored(b, x, axis, n - 1 - high, high)?
+        } else {
+            repeated(b, x, axis, n - 1, high)?
+        };
         parts.push(edge);
     }
     Ok(b.concatenate(&parts, axis)?)
 }
 
-/// `count` elements outside: those inside from `start`, mirrored, or the nearest one, repeated.
-fn edge(
-    b: &mut B,
-    x: Value,
-    axis: i64,
-    (start, count): (i64, i64),
-    kind: &Kind,
-) -> Result<Value> {
-    if kind.mirror {
-        let inside = b.slice_dim(x, axis, start, start + count)?;
-        return Ok(b.reverse(inside, &[axis]));
-    }
+/// `count` elements from `start` on, in reverse.
+fn mirrored(b: &mut B, x: Value, axis: i64, start: i64, count: i64) -> Result<Value> {
+    let inside = b.slice_dim(x, axis, start, start + count)?;
+    Ok(b.reverse(inside, &[axis]))
+}
+
+/// The element at `at`, `count` times.
+fn repeated(b: &mut B, x: Value, axis: i64, at: i64, count: i64) -> Result<Value> {
     let mut dims = b.dims(x);
-    let nearest = if start == 1 { 0 } else { dims[axis as usize] - 1 };
-    let one = b.slice_dim(x, axis, nearest, nearest + 1)?;
     dims[axis as usize] = count;
+    let one = b.slice_dim(x, axis, at, at + 1)?;
     Ok(b.broadcast(one, &dims)?)
 }
 
@@ -164,7 +185,7 @@ fn fold_axis(
     Ok(y)
 }
 
-/// What flows back through [`edge`].
+/// What flows back to the inside from one edge.
 fn gathered(b: &mut B, outside: Value, axis: i64, kind: &Kind) -> Result<Value> {
     if kind.mirror {
         return Ok(b.reverse(outside, &[axis]));

@@ -1,10 +1,6 @@
 //! Windows that slide over dimensions, and back.
 use crate::{
-    Op, Result, check,
-    error::ensure,
-    index::take_slices,
-    op::op,
-    reduce::position_dtype,
+    Op, Result, check, error::ensure, index::take_slices, op::op, reduce::position_dtype,
     scatter::add_slices,
 };
 use tpu_hlo::{Builder, Dims, Value};
@@ -38,7 +34,10 @@ impl Slide {
         let dims = [self.size, places];
         let at = position_dtype((places * self.stride + self.size * self.dilation).max(1));
         let (element, place) = (b.iota(at, &dims, 0), b.iota(at, &dims, 1));
-        let (dilation, stride) = (b.full(self.dilation, at, &dims), b.full(self.stride, at, &dims));
+        let (dilation, stride) = (
+            b.full(self.dilation, at, &dims),
+            b.full(self.stride, at, &dims),
+        );
         let (element, place) = (b.multiply(element, dilation)?, b.multiply(place, stride)?);
         Ok(b.add(element, place)?)
     }
@@ -52,8 +51,16 @@ fn slides(kernel: &Dims, dilation: &Dims, padding: &Dims, stride: &Dims) -> Resu
         ("padding", padding, 0),
         ("stride", stride, 1),
     ] {
-        ensure!(list.len() == 2, "It is expected {name} equals to 2, but got size {}", list.len());
-        let bound = if least == 1 { "greater than zero" } else { "non-negative" };
+        ensure!(
+            list.len() == 2,
+            "It is expected {name} equals to 2, but got size {}",
+            list.len()
+        );
+        let bound = if least == 1 {
+            "greater than zero"
+        } else {
+            "non-negative"
+        };
         ensure!(
             list.iter().all(|v| *v >= least),
             "{name} should be {bound}, but got {name}_height: {} {name}_width: {}",
@@ -134,7 +141,11 @@ fn col2im(
     stride: Dims,
 ) -> Result<Value> {
     let slides = slides(&kernel, &dilation, &padding, &stride)?;
-    ensure!(output.len() == 2, "It is expected output_size equals to 2, but got size {}", output.len());
+    ensure!(
+        output.len() == 2,
+        "It is expected output_size equals to 2, but got size {}",
+        output.len()
+    );
     let dims = b.dims(x);
     let rank = dims.len();
     ensure!(
@@ -216,7 +227,12 @@ fn unfold_backward(
     let mut dims = sizes.clone();
     dims[axis as usize] = size * places;
     let grad = b.reshape(grad, &dims)?;
-    let slide = Slide { size, dilation: 1, padding: 0, stride: step };
+    let slide = Slide {
+        size,
+        dilation: 1,
+        padding: 0,
+        stride: step,
+    };
     let index = slide.positions(b, places)?;
     let index = b.reshape(index, &[size * places])?;
     let zeros = b.full(0, b.dtype(grad), &sizes);

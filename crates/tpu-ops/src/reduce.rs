@@ -14,19 +14,19 @@ pub(crate) const OPS: &[Op] = &[
     op!("all",                     |b: &mut B, x| truth(b, x, None, false, B::all)),
     op!("all.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::all)),
     op!("all.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::all)),
-    op!("amax",                    |b: &mut B, x, d, k| extremes(b, x, d, k, &MAX)),
-    op!("amin",                    |b: &mut B, x, d, k| extremes(b, x, d, k, &MIN)),
+    op!("amax",                    |b: &mut B, x, d, k| extremes(b, x, d, k, (&MAX, "amax"))),
+    op!("amin",                    |b: &mut B, x, d, k| extremes(b, x, d, k, (&MIN, "amin"))),
     op!("aminmax",                 aminmax),
     op!("any",                     |b: &mut B, x| truth(b, x, None, false, B::any)),
     op!("any.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::any)),
     op!("any.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::any)),
     op!("argmax",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MAX)),
     op!("argmin",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MIN)),
-    op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, &MAX)),
+    op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MAX_OF_ALL)),
     op!("max.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MAX)),
     op!("mean",                    |b: &mut B, x, t| mean(b, x, None, false, t)),
     op!("mean.dim",                mean),
-    op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, &MIN)),
+    op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MIN_OF_ALL)),
     op!("min.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MIN)),
     op!("nansum",                  nansum),
     op!("prod",                    |b: &mut B, x, t| prod(b, x, None, false, t)),
@@ -61,10 +61,21 @@ impl Fold {
         let from = b.dims(x);
         let folded = |i: usize| axes.contains(&(i as i64));
         let count = axes.iter().map(|a| from[*a as usize]).product();
-        let kept: Dims = (0..from.len()).map(|i| if folded(i) { 1 } else { from[i] }).collect();
+        let kept: Dims = (0..from.len())
+            .map(|i| if folded(i) { 1 } else { from[i] })
+            .collect();
         let free = (0..from.len()).filter(|i| !folded(*i)).map(|i| from[i]);
-        let dims = if keepdim { kept.clone() } else { free.collect() };
-        Self { axes, dims, kept, count }
+        let dims = if keepdim {
+            kept.clone()
+        } else {
+            free.collect()
+        };
+        Self {
+            axes,
+            dims,
+            kept,
+            count,
+        }
     }
 
     /// The sum, added up in float32 for half-width floats and rounded once.
@@ -109,14 +120,29 @@ pub(crate) struct Extreme {
     beats: Direction,
 }
 
-pub(crate) const MAX: Extreme =
-    Extreme { name: "max", op: B::maximum, init: B::lowest, beats: Direction::GT };
-pub(crate) const MIN: Extreme =
-    Extreme { name: "min", op: B::minimum, init: B::highest, beats: Direction::LT };
+pub(crate) const MAX: Extreme = Extreme {
+    name: "max",
+    op: B::maximum,
+    init: B::lowest,
+    beats: Direction::GT,
+};
+pub(crate) const MIN: Extreme = Extreme {
+    name: "min",
+    op: B::minimum,
+    init: B::highest,
+    beats: Direction::LT,
+};
+
+const MAX_OF_ALL: (&Extreme, &str) = (&MAX, "max");
+const MIN_OF_ALL: (&Extreme, &str) = (&MIN, "min");
 
 /// The dtype that sums of integers are made in.
 pub(crate) fn sum_dtype(dtype: DType) -> DType {
-    if dtype == DType::Bool || dtype.is_int() { DType::I64 } else { dtype }
+    if dtype == DType::Bool || dtype.is_int() {
+        DType::I64
+    } else {
+        dtype
+    }
 }
 
 fn sum(
@@ -139,7 +165,10 @@ fn nansum(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Value> {
-    ensure!(!b.dtype(x).is_complex(), "nansum does not support complex inputs");
+    ensure!(
+        !b.dtype(x).is_complex(),
+        "nansum does not support complex inputs"
+    );
     let mut y = cast(b, x, dtype.unwrap_or(sum_dtype(b.dtype(x))));
     if b.dtype(x).is_float() {
         let (number, zero) = (b.compare(y, Direction::EQ, y)?, b.full_like(y, 0));
@@ -156,7 +185,11 @@ fn mean(
     dtype: Option<DType>,
 ) -> Result<Value> {
     let to = dtype.unwrap_or(b.dtype(x));
-    let what = if dtype.is_some() { "Optional dtype" } else { "Input dtype" };
+    let what = if dtype.is_some() {
+        "Optional dtype"
+    } else {
+        "Input dtype"
+    };
     ensure!(
         to.is_float() || to.is_complex(),
         "mean(): could not infer output dtype. {what} must be either a floating point or complex \
@@ -194,7 +227,11 @@ fn truth(
     op: fn(&mut B, Value, &[i64]) -> tpu_hlo::Result<Value>,
 ) -> Result<Value> {
     let fold = Fold::new(b, x, dim, keepdim)?;
-    let to = if b.dtype(x) == DType::U8 { DType::U8 } else { DType::Bool };
+    let to = if b.dtype(x) == DType::U8 {
+        DType::U8
+    } else {
+        DType::Bool
+    };
     let x = cast(b, x, DType::Bool);
     let y = op(b, x, &fold.axes)?;
     let y = b.reshape(y, &fold.dims)?;
@@ -222,48 +259,73 @@ fn truth_dims(
 /// PyTorch has no order of complex numbers.
 pub(crate) fn ordered(b: &B, x: Value, op: &str) -> Result<()> {
     let dtype = b.dtype(x);
-    ensure!(!dtype.is_complex(), NotImplemented, "\"{op}\" not implemented for '{}'", dtype.torch());
+    ensure!(
+        !dtype.is_complex(),
+        NotImplemented,
+        "\"{op}\" not implemented for '{}'",
+        dtype.torch()
+    );
     Ok(())
 }
 
 /// An extreme of nothing is an error.
-fn some(b: &B, x: Value, fold: &Fold, given: bool, op: &str) -> Result<()> {
+fn some(b: &B, x: Value, fold: &Fold, op: &str) -> Result<()> {
     if b.ty(x).numel() > 0 {
         return Ok(());
     }
-    ensure!(
-        given,
-        Index,
-        "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the \
-         reduction dim with the 'dim' argument."
-    );
     for &axis in &fold.axes {
         ensure!(
             b.dims(x)[axis as usize] > 0,
             Index,
-            "{op}(): Expected reduction dim {axis} to have non-zero size."
+            "{op}: Expected reduction dim {axis} to have non-zero size."
         );
     }
     Ok(())
 }
 
-fn extremes(b: &mut B, x: Value, dim: Dims, keepdim: bool, end: &Extreme) -> Result<Value> {
-    ordered(b, x, end.name)?;
+/// What PyTorch says when all of nothing is folded.
+fn unspecified(op: &str) -> String {
+    format!(
+        "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the \
+         reduction dim with the 'dim' argument."
+    )
+}
+
+/// `amax` and `amin`, and with no dimension `max` and `min`.
+fn extremes(
+    b: &mut B,
+    x: Value,
+    dim: Dims,
+    keepdim: bool,
+    (end, op): (&Extreme, &str),
+) -> Result<Value> {
+    ordered(b, x, op)?;
     let fold = Fold::new(b, x, Some(&dim), keepdim)?;
-    some(b, x, &fold, !dim.is_empty(), &format!("a{}", end.name))?;
+    let numel = b.ty(x).numel();
+    ensure!(numel > 0 || !dim.is_empty(), "{}", unspecified(op));
+    some(b, x, &fold, &format!("{op}()"))?;
     fold.extreme(b, x, end)
 }
 
 fn aminmax(b: &mut B, x: Value, dim: Option<i64>, keepdim: bool) -> Result<(Value, Value)> {
     ordered(b, x, "aminmax")?;
     let fold = Fold::new(b, x, Some(dim.as_slice()), keepdim)?;
-    some(b, x, &fold, dim.is_some(), "aminmax")?;
+    ensure!(
+        b.ty(x).numel() > 0 || dim.is_some(),
+        "aminmax(): cannot compute aminmax over an empty dimension as the operation has no \
+         identity."
+    );
+    some(b, x, &fold, "aminmax")?;
     Ok((fold.extreme(b, x, &MIN)?, fold.extreme(b, x, &MAX)?))
 }
 
 /// The dtype that positions along a dimension of size `n` are computed in.
 pub(crate) fn position_dtype(n: i64) -> DType {
-    if n < i32::MAX.into() { DType::I32 } else { DType::I64 }
+    if n < i32::MAX.into() {
+        DType::I32
+    } else {
+        DType::I64
+    }
 }
 
 /// The extreme along `axis` and its position in the narrowest dtype: NaN wins over all, then the
@@ -320,7 +382,7 @@ fn with_position(
 ) -> Result<(Value, Value)> {
     ordered(b, x, end.name)?;
     let fold = Fold::one(b, x, dim, keepdim)?;
-    some(b, x, &fold, true, end.name)?;
+    some(b, x, &fold, &format!("{}()", end.name))?;
     let Some(&axis) = fold.axes.first() else {
         return Ok((x, b.scalar(0, DType::I64)));
     };
@@ -334,7 +396,13 @@ fn arg(b: &mut B, x: Value, dim: Option<i64>, keepdim: bool, end: &Extreme) -> R
     let name = format!("arg{}", end.name);
     ordered(b, x, &name)?;
     let fold = Fold::new(b, x, Some(dim.as_slice()), keepdim)?;
-    some(b, x, &fold, dim.is_some(), &name)?;
+    ensure!(
+        b.ty(x).numel() > 0 || dim.is_some(),
+        Index,
+        "{}",
+        unspecified(&name)
+    );
+    some(b, x, &fold, &format!("{name}()"))?;
     let (x, axis) = match (dim, fold.axes.first()) {
         (Some(_), Some(&axis)) => (x, axis),
         _ => (b.reshape(x, &[b.ty(x).numel()])?, 0),

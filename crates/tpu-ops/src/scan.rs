@@ -194,15 +194,23 @@ fn log_cumulative_sum_exp(b: &mut B, x: Value, dim: i64) -> Result<Value> {
         return Ok(x);
     }
     let x = widen(b, x);
-    let ones = b.full_like(x, 1);
-    let (low, zero) = (b.scalar(f64::NEG_INFINITY, b.dtype(x)), b.scalar(0, b.dtype(x)));
-    let y = scan(b, &[x, ones], axis, &[low, zero], &add_scaled)?;
+    let (size, turn) = if dtype.is_complex() {
+        let (re, im) = (b.real(x), b.imag(x));
+        let (cosine, sine) = (b.cosine(im), b.sine(im));
+        (re, b.complex(cosine, sine)?)
+    } else {
+        (x, b.full_like(x, 1))
+    };
+    let low = b.scalar(f64::NEG_INFINITY, b.dtype(size));
+    let zero = b.scalar(0, b.dtype(turn));
+    let y = scan(b, &[size, turn], axis, &[low, zero], &add_scaled)?;
     let log = b.log(y[1]);
-    let y = b.add(log, y[0])?;
+    let size = b.convert(y[0], b.dtype(log));
+    let y = b.add(log, size)?;
     Ok(cast(b, y, dtype))
 }
 
-/// `(m, s)` stands for `exp(m) * s`; the sum is scaled by the larger `m`.
+/// `(m, s)` stands for `exp(m) * s`, `m` real; the sum is scaled by the larger `m`.
 fn add_scaled(b: &mut B, x: &[Value], y: &[Value]) -> Result<Values> {
     let larger = b.compare(x[0], Direction::GE, y[0])?;
     let m = b.select(larger, x[0], y[0])?;
@@ -214,6 +222,7 @@ fn add_scaled(b: &mut B, x: &[Value], y: &[Value]) -> Result<Values> {
         // An infinite maximum leaves NaN of its own distance to itself.
         let one = b.full_like(scale, 1);
         let scale = b.select(same, one, scale)?;
+        let scale = b.convert(scale, b.dtype(part[1]));
         parts.push(b.multiply(part[1], scale)?);
     }
     Ok(smallvec::smallvec![m, b.add(parts[0], parts[1])?])

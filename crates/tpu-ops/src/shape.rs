@@ -32,15 +32,22 @@ pub(crate) const OPS: &[Op] = &[
     op!("select_backward",          select_backward),
     op!("slice_backward",           slice_backward),
     op!("stack",                    stack),
-    op!("tril",                     |b: &mut B, x, k| triangle(b, x, k, Direction::LE)),
-    op!("triu",                     |b: &mut B, x, k| triangle(b, x, k, Direction::GE)),
+    op!("tril",                     |b: &mut B, x, k| triangle(b, x, k, "tril")),
+    op!("triu",                     |b: &mut B, x, k| triangle(b, x, k, "triu")),
 ];
 
 /// Tensors joined along `dim`; vectors of no elements join anything.
 fn cat(b: &mut B, xs: Vec<Value>, dim: i64) -> Result<Value> {
-    ensure!(!xs.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
+    ensure!(
+        !xs.is_empty(),
+        Value,
+        "torch.cat(): expected a non-empty list of Tensors"
+    );
     if let Some(i) = xs.iter().position(|x| b.rank(*x) == 0) {
-        ensure!(false, "zero-dimensional tensor (at position {i}) cannot be concatenated");
+        ensure!(
+            false,
+            "zero-dimensional tensor (at position {i}) cannot be concatenated"
+        );
     }
     let dtype = result_type(b, &xs)?;
     let skipped = |x: Value| b.ty(x).dims.as_slice() == [0];
@@ -51,7 +58,7 @@ fn cat(b: &mut B, xs: Vec<Value>, dim: i64) -> Result<Value> {
     let axis = check::dim(dim, b.rank(first))?;
     let mut parts = Vec::with_capacity(xs.len());
     for (i, &x) in xs.iter().enumerate() {
-        if !(b.ty(x).dims.as_slice() == [0]) {
+        if b.ty(x).dims.as_slice() != [0] {
             joins(&b.dims(first), &b.dims(x), axis, i)?;
             parts.push(cast(b, x, dtype));
         }
@@ -79,7 +86,11 @@ fn joins(first: &Dims, dims: &Dims, axis: i64, at: usize) -> Result<()> {
 /// Pads from the last dimension on, `(low, high)` each; negative numbers crop.
 fn constant_pad(b: &mut B, x: Value, pad: Dims, value: Scalar) -> Result<Value> {
     let (dims, rank) = (b.dims(x), b.rank(x));
-    ensure!(pad.len().is_multiple_of(2), "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(
+        pad.len().is_multiple_of(2),
+        "Length of pad must be even but instead it equals {}",
+        pad.len()
+    );
     ensure!(
         pad.len() <= 2 * rank,
         "Length of pad should be no more than twice the number of dimensions of the input. Pad \
@@ -105,14 +116,30 @@ fn constant_pad(b: &mut B, x: Value, pad: Dims, value: Scalar) -> Result<Value> 
 }
 
 fn flip(b: &mut B, x: Value, dims: Dims) -> Result<Value> {
-    let axes = if dims.is_empty() { dims } else { check::dims(Some(&dims), b.rank(x))? };
-    Ok(if axes.is_empty() { x } else { b.reverse(x, &axes) })
+    let axes = if dims.is_empty() {
+        dims
+    } else {
+        check::dims(Some(&dims), b.rank(x))?
+    };
+    Ok(if axes.is_empty() {
+        x
+    } else {
+        b.reverse(x, &axes)
+    })
 }
 
-/// The elements whose column minus row is `keep` than `diagonal`; zero elsewhere.
-fn triangle(b: &mut B, x: Value, diagonal: i64, keep: Direction) -> Result<Value> {
+/// The elements up to `diagonal`, or from it on; zero elsewhere.
+fn triangle(b: &mut B, x: Value, diagonal: i64, op: &str) -> Result<Value> {
+    let keep = if op == "tril" {
+        Direction::LE
+    } else {
+        Direction::GE
+    };
     let dims = b.dims(x);
-    ensure!(dims.len() >= 2, "tril: input tensor must have at least 2 dimensions");
+    ensure!(
+        dims.len() >= 2,
+        "{op}: input tensor must have at least 2 dimensions"
+    );
     let matrix = &dims[dims.len() - 2..];
     // Diagonals beyond the matrix are all alike.
     let diagonal = diagonal.clamp(-matrix[0] - 1, matrix[1] + 1);
@@ -212,7 +239,10 @@ fn pixel_shuffle(b: &mut B, x: Value, r: i64) -> Result<Value> {
          dimension(s)",
         dims.len()
     );
-    ensure!(r > 0, "pixel_shuffle expects a positive upscale_factor, but got {r}");
+    ensure!(
+        r > 0,
+        "pixel_shuffle expects a positive upscale_factor, but got {r}"
+    );
     let (lead, [c, h, w]) = last_three(&dims);
     ensure!(
         c % (r * r) == 0,
@@ -236,7 +266,10 @@ fn pixel_unshuffle(b: &mut B, x: Value, r: i64) -> Result<Value> {
          dimension(s)",
         dims.len()
     );
-    ensure!(r > 0, "pixel_unshuffle expects a positive downscale_factor, but got {r}");
+    ensure!(
+        r > 0,
+        "pixel_unshuffle expects a positive downscale_factor, but got {r}"
+    );
     let (lead, [c, h, w]) = last_three(&dims);
     for (name, at, n) in [("height", -2, h), ("width", -1, w)] {
         ensure!(
@@ -266,7 +299,10 @@ fn repeat(b: &mut B, x: Value, repeats: Dims) -> Result<Value> {
          tensor"
     );
     if let Some(negative) = repeats.iter().find(|r| **r < 0) {
-        ensure!(false, "Trying to create tensor with negative dimension {negative}");
+        ensure!(
+            false,
+            "Trying to create tensor with negative dimension {negative}"
+        );
     }
     let shift = repeats.len() - dims.len();
     let (mut stretched, mut out, mut axes) = (Dims::new(), Dims::new(), Dims::new());
@@ -297,7 +333,10 @@ fn repeat_interleave(
     output_size: Option<i64>,
     counts: Counts,
 ) -> Result<Value> {
-    ensure!(b.rank(repeats) == 1, "repeat_interleave only accept 1D vector as repeat");
+    ensure!(
+        b.rank(repeats) == 1,
+        "repeat_interleave only accept 1D vector as repeat"
+    );
     let dtype = b.dtype(repeats);
     ensure!(
         matches!(dtype, DType::I32 | DType::I64),
@@ -331,10 +370,13 @@ fn roll(b: &mut B, x: Value, shifts: Dims, dims: Dims) -> Result<Value> {
     );
     let mut y = x;
     for (shift, dim) in shifts.iter().zip(&dims) {
+        ensure!(
+            b.rank(x) > 0,
+            Index,
+            "Dimension specified as {dim} but tensor has no dimensions"
+        );
         let axis = check::dim(*dim, b.rank(x))?;
-        if b.rank(x) > 0 {
-            y = roll_axis(b, y, axis, *shift)?;
-        }
+        y = roll_axis(b, y, axis, *shift)?;
     }
     Ok(y)
 }
@@ -415,7 +457,10 @@ fn diagonal_backward(
     dim1: i64,
     dim2: i64,
 ) -> Result<Value> {
-    let (first, second) = (check::dim(dim1, sizes.len())?, check::dim(dim2, sizes.len())?);
+    let (first, second) = (
+        check::dim(dim1, sizes.len())?,
+        check::dim(dim2, sizes.len())?,
+    );
     spread_diagonal(b, grad, &sizes, offset, (first, second))
 }
 
@@ -444,7 +489,10 @@ fn spread_diagonal(
     let ascending: Dims = order.iter().map(|i| axes[*i]).collect();
     let x = b.transpose(x, &permutation)?;
     let x = b.broadcast_in_dim(x, sizes, &ascending)?;
-    let (row, column) = (b.iota(DType::I32, sizes, first), b.iota(DType::I32, sizes, second));
+    let (row, column) = (
+        b.iota(DType::I32, sizes, first),
+        b.iota(DType::I32, sizes, second),
+    );
     let shift = b.full_like(row, offset);
     let row = b.add(row, shift)?;
     let on = b.compare(row, Direction::EQ, column)?;

@@ -1,25 +1,37 @@
 //! Order.
 use crate::{
-    Ignored, Op, Result, check,
+    Ignored, Op, Result, Scalar, check,
     error::ensure,
     index::{take_along, take_slices},
     op::op,
+    promote::{cast, result_type},
     reduce::position_dtype,
 };
+use std::sync::Arc;
 use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("sort",        |b: &mut B, x, d, r| sort(b, x, d, r)),
-    op!("sort.stable", |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r)),
-    op!("topk",        topk),
+    op!("bucketize.Scalar",    |b: &mut B, v: Scalar, s, i, r| bucketize(b, v.0, s, i, r)),
+    op!("bucketize.Tensor",    bucketize),
+    op!("searchsorted.Scalar", |b: &mut B, s, v: Scalar, i, r, e, o| {
+        search(b, s, v.0, i, (r, e), o)
+    }),
+    op!("searchsorted.Tensor", |b: &mut B, s, v, i, r, e, o| search(b, s, v, i, (r, e), o)),
+    op!("sort",                |b: &mut B, x, d, r| sort(b, x, d, r)),
+    op!("sort.stable",         |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r)),
+    op!("topk",                topk),
 ];
 
 /// Whether `x` comes before `y`: NaN of either sign is the largest.
 pub(crate) fn precedes(b: &mut B, x: Value, y: Value, descending: bool) -> Result<Value> {
-    let direction = if descending { Direction::GT } else { Direction::LT };
+    let direction = if descending {
+        Direction::GT
+    } else {
+        Direction::LT
+    };
     let before = b.compare(x, direction, y)?;
     if !b.dtype(x).is_float() {
         return Ok(before);
@@ -36,7 +48,9 @@ pub(crate) fn precedes(b: &mut B, x: Value, y: Value, descending: bool) -> Resul
 pub(crate) fn sorted(b: &mut B, x: Value, axis: i64, descending: bool) -> Result<(Value, Value)> {
     let dims = b.dims(x);
     let index = b.iota(position_dtype(dims[axis as usize]), &dims, axis);
-    let y = b.sort(&[x, index], axis, true, |b, l, r| precedes(b, l[0], r[0], descending))?;
+    let y = b.sort(&[x, index], axis, true, |b, l, r| {
+        precedes(b, l[0], r[0], descending)
+    })?;
     Ok((y[0], y[1]))
 }
 
@@ -47,15 +61,20 @@ pub(crate) fn run_starts(b: &mut B, y: Value, axis: i64) -> Result<Value> {
     let mut one = dims.clone();
     one[axis as usize] = n.min(1);
     let first = b.full(true, DType::Bool, &one);
-    let (left, right) =
-        (b.slice_dim(y, axis, 0, (n - 1).max(0))?, b.slice_dim(y, axis, n.min(1), n)?);
+    let (left, right) = (
+        b.slice_dim(y, axis, 0, (n - 1).max(0))?,
+        b.slice_dim(y, axis, n.min(1), n)?,
+    );
     let differs = b.compare(left, Direction::NE, right)?;
     Ok(b.concatenate(&[first, differs], axis)?)
 }
 
 fn real(b: &B, x: Value, op: &str) -> Result<()> {
     let dtype = b.dtype(x);
-    ensure!(!dtype.is_complex(), "{op}(): complex dtypes are not supported");
+    ensure!(
+        !dtype.is_complex(),
+        "{op}(): complex dtypes are not supported"
+    );
     Ok(())
 }
 
@@ -86,7 +105,11 @@ fn topk(
     if b.rank(x) == 0 {
         let (y, index) = (b.reshape(x, &[1])?, b.full(0, DType::I64, &[1]));
         let (y, index) = (b.slice_dim(y, 0, 0, k)?, b.slice_dim(index, 0, 0, k)?);
-        return if k == 1 { Ok((x, b.reshape(index, &[])?)) } else { Ok((y, index)) };
+        return if k == 1 {
+            Ok((x, b.reshape(index, &[])?))
+        } else {
+            Ok((y, index))
+        };
     }
     let mut order: Dims = (0..b.rank(x) as i64).collect();
     order.swap(axis as usize, b.rank(x) - 1);
@@ -102,13 +125,21 @@ fn topk(
 /// bits or less fits, and takes NaNs by their sign.
 fn rank_key(b: &mut B, x: Value, largest: bool) -> Result<Value> {
     let dtype = b.dtype(x);
-    let key = if dtype.size() <= 2 { b.convert(x, DType::F32) } else { x };
+    let key = if dtype.size() <= 2 {
+        b.convert(x, DType::F32)
+    } else {
+        x
+    };
     if !b.dtype(key).is_float() {
         return Ok(if largest { key } else { b.not(key) });
     }
     let nan = b.compare(key, Direction::NE, key)?;
     let end = b.full_like(key, f64::NAN);
-    let (key, end) = if largest { (key, end) } else { (b.negate(key), b.negate(end)) };
+    let (key, end) = if largest {
+        (key, end)
+    } else {
+        (b.negate(key), b.negate(end))
+    };
     Ok(b.select(nan, end, key)?)
 }
 
@@ -121,15 +152,100 @@ pub(crate) enum Side {
     Right,
 }
 
-/// How many elements of `sorted`, ascending along its last dimension, come before each of
-/// `values`, which is of the same dtype. `sorted` is one vector for all values, or has their
-/// leading dimensions. The result has the narrowest dtype.
-pub(crate) fn count_before(
+/// [`search`] in one vector.
+fn bucketize(
+    b: &mut B,
+    values: Value,
+    sorted: Value,
+    out_int32: bool,
+    right: bool,
+) -> Result<Value> {
+    let rank = b.rank(sorted);
+    ensure!(
+        rank == 1,
+        "boundaries tensor must be 1 dimension, but got dim({rank})"
+    );
+    search(b, sorted, values, out_int32, (right, None), None)
+}
+
+/// Before which element of `sorted` each value belongs.
+fn search(
     b: &mut B,
     sorted: Value,
     values: Value,
-    side: Side,
+    out_int32: bool,
+    (right, side): (bool, Option<Arc<str>>),
+    sorter: Option<Value>,
 ) -> Result<Value> {
+    let side = match side.as_deref() {
+        None if right => Side::Right,
+        None => Side::Left,
+        Some("left") => {
+            ensure!(
+                !right,
+                "torch.searchsorted(): side and right can't be set to opposites, got side of \
+                 left while right was True"
+            );
+            Side::Left
+        }
+        Some("right") => Side::Right,
+        Some(other) => {
+            return Err(crate::Error::runtime(format!(
+                "torch.searchsorted(): side can only be 'left' or 'right' but got {other}"
+            )));
+        }
+    };
+    searchable(b, sorted, values, sorter)?;
+    let dtype = result_type(b, &[sorted, values])?;
+    let n = b.dims(sorted)[b.rank(sorted) - 1];
+    let sorted = match sorter {
+        Some(order) => {
+            let message = "RuntimeError: torch.searchsorted(): sorter index out of range";
+            check::bounds(b, order, (0, n), message)?;
+            take_along(b, sorted, b.rank(sorted) as i64 - 1, order)?
+        }
+        None => sorted,
+    };
+    let (sorted, values) = (cast(b, sorted, dtype), cast(b, values, dtype));
+    let found = count_before(b, sorted, values, side)?;
+    Ok(b.convert(found, if out_int32 { DType::I32 } else { DType::I64 }))
+}
+
+fn searchable(b: &B, sorted: Value, values: Value, sorter: Option<Value>) -> Result<()> {
+    let (from, at) = (b.dims(sorted), b.dims(values));
+    ensure!(
+        !from.is_empty(),
+        "torch.searchsorted(): boundary tensor should have at least 1 dimension, but got 0"
+    );
+    ensure!(
+        from.len() == 1 || (from.len() == at.len() && from[..from.len() - 1] == at[..at.len() - 1]),
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 \
+         dimensions of boundaries tensor and input value tensor must match, but we got \
+         boundaries tensor {:?} and input value tensor {:?}",
+        from.as_slice(),
+        at.as_slice()
+    );
+    if let Some(sorter) = sorter {
+        ensure!(
+            b.dims(sorter) == from,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary \
+             tensor {:?} and got sorter tensor {:?}",
+            from.as_slice(),
+            b.dims(sorter).as_slice()
+        );
+        ensure!(
+            b.dtype(sorter) == DType::I64,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            b.dtype(sorter).torch()
+        );
+    }
+    Ok(())
+}
+
+/// How many elements of `sorted`, ascending along its last dimension, come before each of
+/// `values`, which is of the same dtype. `sorted` is one vector for all values, or has their
+/// leading dimensions. The result has the narrowest dtype.
+pub(crate) fn count_before(b: &mut B, sorted: Value, values: Value, side: Side) -> Result<Value> {
     let n = b.dims(sorted).last().copied().unwrap_or(1);
     let at = position_dtype(n);
     let found = b.full(0, at, &b.dims(values));
@@ -168,7 +284,11 @@ fn advance(b: &mut B, state: &[Value], n: i64, side: Side) -> Result<Value> {
     } else {
         take_along(b, sorted, dims.len() as i64 - 1, last)?
     };
-    let stop = if side == Side::Left { Direction::GE } else { Direction::GT };
+    let stop = if side == Side::Left {
+        Direction::GE
+    } else {
+        Direction::GT
+    };
     let stops = b.compare(element, stop, values)?;
     let before = b.not(stops);
     let inside = b.compare(next, Direction::LE, end)?;

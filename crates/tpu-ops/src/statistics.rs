@@ -1,10 +1,10 @@
 //! Variances, norms, and what sorting tells about a dimension.
 use crate::{
-    Op, Result,
+    Op, Result, Scalar, check,
     error::ensure,
     index::take_along,
     op::op,
-    promote::{cast, float, widen},
+    promote::{cast, float, scalar_like, widen},
     reduce::{Fold, MAX, MIN, position_dtype},
     scan,
     sort::sorted,
@@ -15,7 +15,9 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("count_nonzero",              |b: &mut B, x, d: Option<i64>| count_nonzero(b, x, d.as_slice())),
+    op!("count_nonzero",              |b: &mut B, x, d: Option<i64>| {
+        count_nonzero(b, x, d.as_slice())
+    }),
     op!("count_nonzero.dim_IntList",  |b: &mut B, x, d: Dims| count_nonzero(b, x, &d)),
     op!("kthvalue",                   kth_value),
     op!("linalg_vector_norm",         vector_norm),
@@ -27,12 +29,17 @@ pub(crate) const OPS: &[Op] = &[
     op!("nanmedian.dim",              |b: &mut B, x, d, k| middle_of(b, x, d, k, true)),
     op!("norm.ScalarOpt_dim",         |b: &mut B, x, p, d, k| norm(b, x, p, d, k, None)),
     op!("norm.ScalarOpt_dim_dtype",   norm),
-    op!("std.correction",             |b: &mut B, x, d, c, k| Ok::<_, crate::Error>(spread(b, x, d, c, k, true)?.0)),
+    op!("renorm",                     renorm),
+    op!("std.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, true))),
     op!("std_mean.correction",        |b: &mut B, x, d, c, k| spread(b, x, d, c, k, true)),
     op!("trace",                      trace),
-    op!("var.correction",             |b: &mut B, x, d, c, k| Ok::<_, crate::Error>(spread(b, x, d, c, k, false)?.0)),
+    op!("var.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, false))),
     op!("var_mean.correction",        |b: &mut B, x, d, c, k| spread(b, x, d, c, k, false)),
 ];
+
+fn first(pair: Result<(Value, Value)>) -> Result<Value> {
+    Ok(pair?.0)
+}
 
 /// `sum(|x - mean|^2) / max(0, n - correction)`, or its root, and the mean.
 fn spread(
@@ -125,7 +132,8 @@ pub(crate) fn vector_norm(
     Ok(cast(b, y, to.real()))
 }
 
-fn p_norm(b: &mut B, x: Value, p: f64, fold: &Fold) -> Result<Value> {
+/// `sum(|x|^p)^(1/p)` of a float or complex tensor, in its dtype.
+pub(crate) fn p_norm(b: &mut B, x: Value, p: f64, fold: &Fold) -> Result<Value> {
     if p == 2.0 {
         let squares = square(b, x)?;
         let sum = fold.sum(b, squares)?;
@@ -150,6 +158,32 @@ fn p_norm(b: &mut B, x: Value, p: f64, fold: &Fold) -> Result<Value> {
         let exponent = b.full_like(sum, 1.0 / p);
         Ok(b.power(sum, exponent)?)
     }
+}
+
+/// Slices along `dim` scaled down to `max_norm` where they are longer.
+fn renorm(b: &mut B, x: Value, p: Number, dim: i64, max_norm: Scalar) -> Result<Value> {
+    let (rank, p) = (b.rank(x), p.to_f64());
+    ensure!(p > 0.0, "renorm: non-positive-norm not supported");
+    ensure!(
+        rank > 1,
+        "renorm: input needs at least 2 dimensions, got {rank} dimensions"
+    );
+    let axis = check::dim(dim, rank)?;
+    let dtype = b.dtype(x);
+    let wide = widen(b, x);
+    let others: Dims = (0..rank as i64).filter(|i| *i != axis).collect();
+    let fold = Fold::new(b, wide, Some(&others), true)?;
+    let norm = p_norm(b, wide, p, &fold)?;
+    let most = scalar_like(b, max_norm.0, norm)?;
+    let little = b.full_like(norm, 1e-7);
+    let long = b.compare(norm, Direction::GT, most)?;
+    let safe = b.add(norm, little)?;
+    let (scale, one) = (b.divide(most, safe)?, b.full_like(norm, 1));
+    let scale = b.select(long, scale, one)?;
+    let scale = b.convert(scale, b.dtype(wide));
+    let scale = fold.spread(b, scale, wide)?;
+    let y = b.multiply(wide, scale)?;
+    Ok(cast(b, y, dtype))
 }
 
 /// `log(sum(exp(x)))`, shifted by the maximum.
@@ -183,7 +217,11 @@ fn count_nonzero(b: &mut B, x: Value, dim: &[i64]) -> Result<Value> {
 
 fn trace(b: &mut B, x: Value) -> Result<Value> {
     let dims = b.dims(x);
-    ensure!(dims.len() == 2, "trace: expected a matrix, but got tensor with dim {}", dims.len());
+    ensure!(
+        dims.len() == 2,
+        "trace: expected a matrix, but got tensor with dim {}",
+        dims.len()
+    );
     let (row, column) = (b.iota(DType::I32, &dims, 0), b.iota(DType::I32, &dims, 1));
     let diagonal = b.compare(row, Direction::EQ, column)?;
     let x = cast(b, x, crate::reduce::sum_dtype(b.dtype(x)));
@@ -193,27 +231,30 @@ fn trace(b: &mut B, x: Value) -> Result<Value> {
 }
 
 /// The `k`-th smallest along `dim`, counted from 1, and where it is.
-fn kth_value(
-    b: &mut B,
-    x: Value,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-) -> Result<(Value, Value)> {
+fn kth_value(b: &mut B, x: Value, k: i64, dim: i64, keepdim: bool) -> Result<(Value, Value)> {
     let fold = Fold::one(b, x, dim, keepdim)?;
     let Some(&axis) = fold.axes.first() else {
-        ensure!(k == 1, "kthvalue(): selected number k out of range for dimension {dim}");
+        ensure!(
+            k == 1,
+            "kthvalue(): selected number k out of range for dimension {dim}"
+        );
         return Ok((x, b.scalar(0, DType::I64)));
     };
     let n = b.dims(x)[axis as usize];
-    ensure!(n > 0, Index, "kthvalue(): Expected reduction dim {axis} to have non-zero size.");
+    ensure!(
+        n > 0,
+        Index,
+        "kthvalue(): Expected reduction dim {axis} to have non-zero size."
+    );
     ensure!(
         (1..=n).contains(&k),
         "kthvalue(): selected number k out of range for dimension {axis}"
     );
     let (y, index) = sorted(b, x, axis, false)?;
-    let (y, index) =
-        (b.slice_dim(y, axis, k - 1, k)?, b.slice_dim(index, axis, k - 1, k)?);
+    let (y, index) = (
+        b.slice_dim(y, axis, k - 1, k)?,
+        b.slice_dim(index, axis, k - 1, k)?,
+    );
     let index = b.convert(index, DType::I64);
     Ok((b.reshape(y, &fold.dims)?, b.reshape(index, &fold.dims)?))
 }
@@ -223,7 +264,11 @@ fn middle(b: &mut B, x: Value, skip_nan: bool) -> Result<Value> {
     let numel = b.ty(x).numel();
     if numel == 0 {
         let dtype = b.dtype(x);
-        let nothing = if dtype.is_float() { f64::NAN.into() } else { Number::Int(i64::MIN) };
+        let nothing = if dtype.is_float() {
+            f64::NAN.into()
+        } else {
+            Number::Int(i64::MIN)
+        };
         return Ok(b.scalar(nothing, dtype));
     }
     let flat = b.reshape(x, &[numel])?;
@@ -243,7 +288,11 @@ fn middle_of(
         return Ok((x, b.scalar(0, DType::I64)));
     };
     let n = b.dims(x)[axis as usize];
-    ensure!(n > 0, Index, "median(): Expected reduction dim {axis} to have non-zero size.");
+    ensure!(
+        n > 0,
+        Index,
+        "median(): Expected reduction dim {axis} to have non-zero size."
+    );
     let (y, index) = sorted(b, x, axis, false)?;
     let at = middle_position(b, y, axis, &fold, skip_nan)?;
     let (y, index) = (take_along(b, y, axis, at)?, take_along(b, index, axis, at)?);
@@ -286,12 +335,19 @@ fn mode(b: &mut B, x: Value, dim: i64, keepdim: bool) -> Result<(Value, Value)> 
         return Ok((x, b.scalar(0, DType::I64)));
     };
     let n = b.dims(x)[axis as usize];
-    ensure!(n > 0, Index, "mode(): Expected reduction dim {axis} to have non-zero size.");
+    ensure!(
+        n > 0,
+        Index,
+        "mode(): Expected reduction dim {axis} to have non-zero size."
+    );
     let (y, index) = sorted(b, x, axis, false)?;
     let run = run_lengths(b, y, axis)?;
     let end = crate::reduce::first_largest(b, run, axis)?;
     let end = b.reshape(end, &fold.kept)?;
-    let (y, index) = (take_along(b, y, axis, end)?, take_along(b, index, axis, end)?);
+    let (y, index) = (
+        take_along(b, y, axis, end)?,
+        take_along(b, index, axis, end)?,
+    );
     let index = b.convert(index, DType::I64);
     Ok((b.reshape(y, &fold.dims)?, b.reshape(index, &fold.dims)?))
 }

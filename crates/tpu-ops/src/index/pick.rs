@@ -93,21 +93,35 @@ impl Pick {
     ) -> Result<Self> {
         let from = b.dims(x);
         let columns = columns(b, &from, indices, counts)?;
-        let axes: Dims =
-            (0..columns.len()).filter(|i| columns[*i].is_some()).map(|i| i as i64).collect();
+        let axes: Dims = (0..columns.len())
+            .filter(|i| columns[*i].is_some())
+            .map(|i| i as i64)
+            .collect();
         let columns: Vec<Column> = columns.into_iter().flatten().collect();
         let shape = common_shape(b, &columns)?;
         let starts = starts(b, &from, &axes, &columns, &shape)?;
-        let rest: Dims =
-            (0..from.len()).filter(|i| !axes.contains(&(*i as i64))).map(|i| from[i]).collect();
+        let rest: Dims = (0..from.len())
+            .filter(|i| !axes.contains(&(*i as i64)))
+            .map(|i| from[i])
+            .collect();
         let adjacent = axes.windows(2).all(|w| w[1] == w[0] + 1);
-        let at = if adjacent { axes.first().map_or(0, |a| *a as usize) } else { 0 };
+        let at = if adjacent {
+            axes.first().map_or(0, |a| *a as usize)
+        } else {
+            0
+        };
         let mut dims = rest.clone();
         dims.insert_many(at, shape.iter().copied());
         let rank = dims.len();
         let window = (0..rank).filter(|i| *i < at || *i >= at + shape.len());
         let window = window.map(|i| i as i64).collect();
-        Ok(Self { starts, dims, axes, window, batch: shape.len() as i64 })
+        Ok(Self {
+            starts,
+            dims,
+            axes,
+            window,
+            batch: shape.len() as i64,
+        })
     }
 
     /// What is picked from `x`.
@@ -167,7 +181,12 @@ fn columns(
                     .ok_or_else(|| Error::runtime("a mask without its number of true elements"))?;
                 let flat = true_positions(b, mask, *count)?;
                 let parts = unravel(b, flat, &b.dims(mask))?;
-                columns.extend(parts.into_iter().map(|index| Some(Column { index, checked: true })));
+                columns.extend(parts.into_iter().map(|index| {
+                    Some(Column {
+                        index,
+                        checked: true,
+                    })
+                }));
             }
             Some(index) => {
                 ensure!(
@@ -175,7 +194,10 @@ fn columns(
                     Index,
                     "tensors used as indices must be long, int, byte or bool tensors"
                 );
-                columns.push(Some(Column { index, checked: false }));
+                columns.push(Some(Column {
+                    index,
+                    checked: false,
+                }));
             }
         }
     }
