@@ -147,7 +147,8 @@ fn with_row(rows: &str, addition: &Addition, imports: &Imports<'_>) -> String {
     let column = rows.lines().find_map(expression_column).unwrap_or(0);
     let pad = column.saturating_sub(start.len()).max(1);
     let row = format!("{start}{:pad$}{}),", "", stub::name(&addition.schema));
-    let mut lines: Vec<&str> = rows.lines().collect();
+    // The first line is the empty rest of the opening one, also where there is no row yet.
+    let mut lines: Vec<&str> = rows.split('\n').collect();
     let key = order(&name).to_owned();
     let after = |line: &&str| row_name(line).is_some_and(|other| order(other) > key.as_str());
     let at = lines.iter().position(after).unwrap_or(lines.len());
@@ -342,6 +343,14 @@ mod tests {
         assert_eq!(twice.matches("#[test]").count(), 2);
         let rows: Vec<_> = twice.lines().filter_map(row_name).collect();
         assert_eq!(rows, ["acos", "asin", "_conj", "sin", "tan"]);
+    }
+
+    #[test]
+    fn the_first_row_of_a_family_starts_a_line() {
+        let family = format!("use crate::Op;\n\n{OPEN}\n];\n");
+        let grown = add_to(&family, "aten::tan(Tensor self) -> Tensor").unwrap();
+        let row = format!("{OPEN}\n    crate::op::pointwise!(\"tan\", tan),\n];\n");
+        assert!(grown.contains(&row), "{grown}");
     }
 
     #[test]
