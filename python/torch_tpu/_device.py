@@ -75,6 +75,13 @@ def maybe_exchange_device(index: int) -> int:
     return torch._C._accelerator_maybeExchangeDevice(index)
 
 
+def __getattr__(name: str) -> bool:
+    # Checkpointing keeps a device's random state only where this name says that the device runs.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # Names by which PyTorch itself looks for these.
 _exchange_device = exchange_device
 _maybe_exchange_device = maybe_exchange_device
