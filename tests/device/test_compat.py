@@ -1,13 +1,15 @@
 """Adaptations of other libraries: that they work, and that they are still needed."""
 
 import importlib.util
+import inspect
 import os
 import sys
 
 import pytest
 import safetensors
 import torch
-
+import torch_tpu
+import torch_tpu
 from torch_tpu import compat
 
 
@@ -52,8 +54,6 @@ def test_accelerate_still_needs_it():
     """When this fails, `compat.ACCELERATE_VARIABLE` can go."""
     if importlib.util.find_spec("accelerate") is None:
         pytest.skip("accelerate is not installed")
-    import inspect
-
     from accelerate.state import PartialState
 
     assert "tpu" not in inspect.getsource(PartialState.default_device.fget)
@@ -62,3 +62,35 @@ def test_accelerate_still_needs_it():
 def test_other_imports_are_left_alone():
     finder = next(f for f in sys.meta_path if isinstance(f, compat._AfterImport))
     assert finder.find_spec("json", None) is None
+
+
+def test_printing_runs_one_program_at_most():
+    x = torch.linspace(0, 1, 30, device="tpu")
+    str(x[1:].view(29, 1))
+    torch_tpu.reset_stats()
+    text = str(x[1:].view(29, 1))
+    assert text == str(x.cpu()[1:].view(29, 1)).replace(")", ", device='tpu:0')")
+    assert torch_tpu.stats()["launches"] <= 1
+
+
+def test_torch_would_still_print_on_the_device():
+    """When this fails, `compat._adapt_printing` can go."""
+    import torch._tensor_str
+
+    assert "tpu" not in inspect.getsource(torch._tensor_str._str_intern)
+
+
+def test_printing_runs_nothing_on_the_device():
+    x = torch.linspace(-1, 1, 9).to("tpu")
+    launched = torch_tpu.stats()["launches"]
+    shown = repr(x)
+    assert torch_tpu.stats()["launches"] == launched
+    shown = " ".join(shown.split())
+    assert shown == " ".join(repr(x.cpu()).split()).replace("])", "], device='tpu:0')")
+
+
+def test_torch_still_prints_on_the_device():
+    """When this fails, `compat._adapt_printing` can go."""
+    import inspect
+
+    assert '"tpu"' not in inspect.getsource(torch._tensor_str._str_intern)

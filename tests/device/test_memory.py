@@ -49,9 +49,17 @@ def test_views_share_memory():
 
 def test_empty_holds_no_memory():
     before = torch.tpu.memory_allocated()
-    x = torch.empty(1 << 40, dtype=torch.uint8, device="tpu")
-    assert x.numel() == 1 << 40
+    size = torch.tpu.mem_get_info()[1] // 2
+    x = torch.empty(size, dtype=torch.uint8, device="tpu")
+    assert x.numel() == size
     assert torch.tpu.memory_allocated() == before
+
+
+def test_what_can_never_fit_is_refused_where_it_is_asked_for():
+    held = torch.ones(MIB, device="tpu")
+    with pytest.raises(torch.OutOfMemoryError, match="tried to allocate 8796093022208 bytes") as e:
+        torch.empty(1 << 43, dtype=torch.uint8, device="tpu")
+    assert f"{held.nbytes} bytes by float32[{MIB}]" in str(e.value)
 
 
 def test_in_place_work_takes_no_second_buffer_for_good():

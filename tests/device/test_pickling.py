@@ -63,18 +63,18 @@ def test_tensors_for_another_process_go_through_the_host(python, tmp_path):
 import torch
 import torch.multiprocessing as mp
 
-def child(queue):
-    x = queue.get()
-    queue.put((x.to("tpu") * 2).tolist())
+def child(asked, answered):
+    x = asked.get()
+    answered.put((x.to("tpu") * 2).tolist())
 
 if __name__ == "__main__":
     context = mp.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=child, args=(queue,))
+    asked, answered = context.Queue(), context.Queue()
+    process = context.Process(target=child, args=(asked, answered))
     process.start()
     sent = torch.ones(3, device="tpu").cpu()
-    queue.put(sent)
-    result = queue.get()
+    asked.put(sent)
+    result = answered.get()
     process.join()
     print(result, process.exitcode)
 """
