@@ -343,8 +343,10 @@ impl<'a> Lowering<'a> {
         written: &mut Vec<(u32, usize)>,
     ) -> Result<()> {
         for (value, target) in outs.iter().zip(targets) {
-            let Some(slot) = target.slot else { continue };
             let value = self.fit(kernel, *value, &target.tensor)?;
+            let Some(slot) = target.slot else {
+                continue;
+            };
             // A storage that is written twice, through two views, gets both values.
             let before = written.iter().position(|(s, _)| *s == slot);
             let base = before.map(|i| values[written[i].1]);
