@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyImportError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tpu_eager::runtime;
 use tpu_obs::{Error as SettingError, counters, memory, settings};
+use tpu_ops::schema::{Schema, disagreements};
 
 unsafe extern "C" {
     /// `shim/runtime.cc`: null, or why PyTorch refused the registration.
@@ -46,6 +47,7 @@ const FUNCTIONS: &[fn(&Bound<'_, PyModule>) -> PyResult<()>] = &[
     |m| m.add_function(wrap_pyfunction!(setting_names, m)?),
     |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
     |m| m.add_function(wrap_pyfunction!(set_setting, m)?),
+    |m| m.add_function(wrap_pyfunction!(table_disagreements, m)?),
 ];
 
 /// Registers the device with PyTorch and fills the module.
@@ -235,6 +237,13 @@ fn set_setting(name: &str, value: &str) -> PyResult<()> {
         return Err(PyRuntimeError::new_err(message));
     }
     setting.set(value).map_err(setting_error)
+}
+
+/// What is wrong with the table of operators, given all schemas of the dispatcher; for tests.
+#[pyfunction]
+fn table_disagreements(schemas: Vec<String>) -> Vec<String> {
+    let parsed = schemas.iter().filter_map(|text| Schema::parse(text));
+    disagreements(&parsed.collect::<Vec<_>>())
 }
 
 fn setting_error(error: SettingError) -> PyErr {

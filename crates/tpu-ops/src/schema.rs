@@ -2,7 +2,10 @@
 //!
 //! Rows exist for functional names only. [`plan`] finds, by signature alone, the row that serves
 //! an in-place or `out=` overload, so that no such form is ever written by hand.
+mod agreement;
+
 use crate::{Op, get};
+pub use agreement::{disagreements, mismatch};
 use rustc_hash::FxHashMap;
 
 /// A parsed operator schema.
@@ -74,8 +77,17 @@ impl Schema {
             Some(list) => split_top(list),
             None => vec![returns],
         };
-        let returns = returns.iter().filter(|r| !r.is_empty()).map(|r| r.contains('!')).collect();
-        Some(Self { name: name.into(), overload: overload.into(), args, returns })
+        let returns = returns
+            .iter()
+            .filter(|r| !r.is_empty())
+            .map(|r| r.contains('!'))
+            .collect();
+        Some(Self {
+            name: name.into(),
+            overload: overload.into(),
+            args,
+            returns,
+        })
     }
 
     /// `name.overload`, or the name alone for the default overload.
@@ -99,7 +111,10 @@ impl Schema {
 
     fn read_args(&self) -> impl Iterator<Item = (usize, &Argument)> {
         let out = self.is_out();
-        self.args.iter().enumerate().filter(move |(_, a)| !(out && a.mutable && a.kwarg_only))
+        self.args
+            .iter()
+            .enumerate()
+            .filter(move |(_, a)| !(out && a.mutable && a.kwarg_only))
     }
 
     fn same_parameters(&self, functional: &Self) -> bool {
@@ -124,8 +139,17 @@ impl Argument {
             }
         }
         let optional = plain.ends_with('?');
-        let plain = plain.trim_end_matches('?').replace("SymInt", "int").replace("Sym", "");
-        Some(Self { name: name.into(), ty: plain, optional, mutable, kwarg_only })
+        let plain = plain
+            .trim_end_matches('?')
+            .replace("SymInt", "int")
+            .replace("Sym", "");
+        Some(Self {
+            name: name.into(),
+            ty: plain,
+            optional,
+            mutable,
+            kwarg_only,
+        })
     }
 }
 
@@ -173,7 +197,13 @@ pub fn plan(schemas: &[Schema]) -> Vec<Option<Plan>> {
     }
     schemas
         .iter()
-        .map(|s| if s.is_mutable() { mutable(s, &functional) } else { direct(s) })
+        .map(|s| {
+            if s.is_mutable() {
+                mutable(s, &functional)
+            } else {
+                direct(s)
+            }
+        })
         .collect()
 }
 
@@ -201,7 +231,12 @@ fn mutable(schema: &Schema, functional: &FxHashMap<&str, Vec<&Schema>>) -> Optio
             .filter(|f| schema.same_parameters(f))
             .find_map(|f| get(&f.full_name()))
     })?;
-    let mutated = schema.args.iter().enumerate().filter(|(_, a)| a.mutable).map(|(i, _)| i);
+    let mutated = schema
+        .args
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a.mutable)
+        .map(|(i, _)| i);
     Some(Plan {
         op,
         args: schema.read_args().map(|(i, _)| i).collect(),
@@ -230,7 +265,15 @@ mod tests {
         let got: Vec<_> = s
             .args
             .iter()
-            .map(|a| (a.name.as_str(), a.ty.as_str(), a.optional, a.mutable, a.kwarg_only))
+            .map(|a| {
+                (
+                    a.name.as_str(),
+                    a.ty.as_str(),
+                    a.optional,
+                    a.mutable,
+                    a.kwarg_only,
+                )
+            })
             .collect();
         assert_eq!(
             got,
@@ -241,14 +284,19 @@ mod tests {
                 ("out", "Tensor[]", false, true, true),
             ]
         );
-        assert_eq!((s.full_name().as_str(), s.returns), ("max_pool2d.x", vec![true, false]));
+        assert_eq!(
+            (s.full_name().as_str(), s.returns),
+            ("max_pool2d.x", vec![true, false])
+        );
     }
 
     #[test]
     fn twins_are_found_by_signature() {
         let schemas = [
             parse("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
-            parse("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
+            parse(
+                "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+            ),
             parse(
                 "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) \
                  -> Tensor(a!)",
@@ -257,11 +305,21 @@ mod tests {
         ];
         let plans = plan(&schemas);
         let brief = |p: &Option<Plan>| {
-            p.as_ref().map(|p| (p.op.name, p.args.clone(), p.fresh, p.mutated.clone(), p.out))
+            p.as_ref()
+                .map(|p| (p.op.name, p.args.clone(), p.fresh, p.mutated.clone(), p.out))
         };
-        assert_eq!(brief(&plans[0]), Some(("add.Tensor", vec![0, 1, 2], 1, vec![], false)));
-        assert_eq!(brief(&plans[1]), Some(("add.Tensor", vec![0, 1, 2], 0, vec![0], false)));
-        assert_eq!(brief(&plans[2]), Some(("add.Tensor", vec![0, 1, 2], 0, vec![3], true)));
+        assert_eq!(
+            brief(&plans[0]),
+            Some(("add.Tensor", vec![0, 1, 2], 1, vec![], false))
+        );
+        assert_eq!(
+            brief(&plans[1]),
+            Some(("add.Tensor", vec![0, 1, 2], 0, vec![0], false))
+        );
+        assert_eq!(
+            brief(&plans[2]),
+            Some(("add.Tensor", vec![0, 1, 2], 0, vec![3], true))
+        );
         assert_eq!(brief(&plans[3]), None);
     }
 
