@@ -340,7 +340,10 @@ impl Builder {
     /// A constant vector of floats, each rounded to `dtype`.
     pub fn constant_floats(&mut self, xs: &[f64], dtype: DType) -> Value {
         let ty = Type::new(dtype, &[xs.len() as i64]);
-        let list: Vec<String> = xs.iter().map(|&x| Number::Float(x).literal(dtype)).collect();
+        let list: Vec<String> = xs
+            .iter()
+            .map(|&x| Number::Float(x).literal(dtype))
+            .collect();
         let attrs = format!(" <{{value = dense<[{}]> : {ty}}}>", list.join(", "));
         self.emit("stablehlo.constant", &[], &attrs, ty)
     }

@@ -104,9 +104,14 @@ impl Builder {
         let mut dims = dims.clone();
         let mut sides = [x, y];
         let DotDims { batch, contract } = &mut dims;
-        let numbers = [(&mut batch.0, &mut contract.0), (&mut batch.1, &mut contract.1)];
+        let numbers = [
+            (&mut batch.0, &mut contract.0),
+            (&mut batch.1, &mut contract.1),
+        ];
         for (side, (batch, contract)) in sides.iter_mut().zip(numbers) {
-            let Some((of, permutation)) = self.transposed(*side) else { continue };
+            let Some((of, permutation)) = self.transposed(*side) else {
+                continue;
+            };
             // Two free dimensions could come out in another order.
             if permutation.len() - batch.len() - contract.len() > 1 {
                 continue;

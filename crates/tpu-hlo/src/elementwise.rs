@@ -92,6 +92,19 @@ impl Builder {
         zeta "chlo.zeta"
     }
 
+    /// `stablehlo.divide`, rounded once. XLA multiplies by the reciprocal of a divisor that is a
+    /// broadcast or a constant, and then 21 / 7 is more than 3; where this hides the divisor behind
+    /// a choice that never matters, it divides.
+    pub fn divide_exactly(&mut self, x: Value, y: Value) -> Result<Value> {
+        if !self.dtype(x).is_float() {
+            return self.divide(x, y);
+        }
+        let plain = self.compare(x, Direction::EQ, x)?;
+        let nan = self.full_like(y, f64::NAN);
+        let y = self.select(plain, y, nan)?;
+        self.divide(x, y)
+    }
+
     /// `stablehlo.abs`; the magnitude of a complex operand is real.
     pub fn abs(&mut self, x: Value) -> Value {
         self.part("stablehlo.abs", x)
