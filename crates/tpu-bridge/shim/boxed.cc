@@ -175,8 +175,8 @@ struct Boxed final : c10::OperatorKernel {
     finish(stack, results);
   }
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
-    // foreach operators give as many tensors as their longest list has.
-    results.resize(std::max<size_t>(8, frame.tensors.size() + 8));
+    // Operators on lists give as many tensors as their longest list has.
+    results.resize(list_result ? frame.tensors.size() : returns.size() + targets.size());
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;
     for (const auto& r : results) at::native::resize_output(targets[r.index], {r.sizes, static_cast<size_t>(r.ndim)});
