@@ -1,9 +1,8 @@
 //! Activation functions and their derivatives.
 use crate::{
-    Op, Result, Scalar,
-    formula::{Binary, Unary, X, compute, formula, formulas},
-    check,
+    Op, Result, Scalar, check,
     error::ensure,
+    formula::{Binary, Unary, X, compute, formula, formulas},
     op::{op, pointwise},
     pointwise::{float, floats, implemented},
     promote::{cast, opmath, result_type, together_as},
@@ -352,7 +351,8 @@ fn logit_backward(b: &mut B, grad: Value, x: Value, eps: Option<Scalar>) -> Resu
     float_only(b, "logit_backward", x)?;
     let dtype = result_type(b, &[grad, x])?;
     fn inside<'s>(g: X<'s>, x: X<'s>) -> X<'s> {
-        g / (x * (1.0 - x))
+        let slope = g / (x * (1.0 - x));
+        x.eq(0.0).or(x.eq(1.0)).pick(g * f64::INFINITY, slope)
     }
     fn open<'s>(g: X<'s>, x: X<'s>) -> X<'s> {
         x.lt(0.0).or(x.gt(1.0)).pick(g.full(f64::NAN), inside(g, x))

@@ -1,9 +1,8 @@
 //! Element by element, of several tensors.
 use crate::{
-    Exponent, Factor, Op, Result, Scalar,
-    formula::{Binary, X, compute, float_type, formula},
-    check,
+    Exponent, Factor, Op, Result, Scalar, check,
     error::ensure,
+    formula::{Binary, X, compute, float_type, formula},
     op::pointwise,
     pointwise::{implemented, trunc},
     promote::{result_type, together, together_as},
@@ -30,9 +29,9 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("complex",               complex),
     pointwise!("copysign.Scalar",       with_number(reals("copysign", copysign))),
     pointwise!("copysign.Tensor",       reals("copysign", copysign)),
-    pointwise!("div.Scalar",            with_number(floats(|x, y| x / y))),
+    pointwise!("div.Scalar",            with_number(floats(|x, y| x.over(y)))),
     pointwise!("div.Scalar_mode",       div_number),
-    pointwise!("div.Tensor",            floats(|x, y| x / y)),
+    pointwise!("div.Tensor",            floats(|x, y| x.over(y))),
     pointwise!("div.Tensor_mode",       div),
     pointwise!("floor_divide",          floor_divide),
     pointwise!("floor_divide.Scalar",   with_number(floor_divide)),
@@ -311,7 +310,7 @@ fn copysign<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
 /// `self / other`, not rounded, rounded towards zero or towards minus infinity.
 fn div(b: &mut B, x: Value, y: Value, rounding_mode: Option<Arc<str>>) -> Result<Value> {
     match rounding_mode.as_deref() {
-        None => floats(|x, y| x / y)(b, x, y),
+        None => floats(|x, y| x.over(y))(b, x, y),
         Some("trunc") => trunc_divide(b, x, y),
         Some("floor") => floor_divide(b, x, y),
         Some(mode) => Err(crate::Error::runtime(format!(
@@ -328,7 +327,7 @@ fn trunc_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {
     if divides_integers(b, "div_trunc", x, y)? {
         return pair(|x, y| x / y)(b, x, y);
     }
-    let quotient = pair(|x, y| x / y)(b, x, y)?;
+    let quotient = pair(|x, y| x.over(y))(b, x, y)?;
     formula(b, [quotient], |[q]| trunc(q))
 }
 
@@ -365,7 +364,7 @@ fn floor_floats<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
     let q = off.pick(q - 1.0, q);
     let floor = q.floor();
     let floor = (q - floor).gt(0.5).pick(floor + 1.0, floor);
-    let exact = x / y;
+    let exact = x.over(y);
     let floor = q.eq(0.0).pick(copysign(q, exact), floor);
     y.eq(0.0).pick(exact, floor)
 }
@@ -418,11 +417,25 @@ fn hypot(b: &mut B, x: Value, y: Value) -> Result<Value> {
     })(b, x, y)
 }
 
-/// `self · 2^other`
+/// `self · 2^other`, in three steps so that no power overflows before the product does.
 fn ldexp(b: &mut B, x: Value, other: Value) -> Result<Value> {
-    let dtype = float_type(b, &[other])?;
-    let power = compute(b, dtype, [other], [], |[y], []| y.full(2.0).pow(y))?;
-    mul(b, x, power)
+    let power = float_type(b, &[other])?;
+    let dtype = float_type(b, &[x, other])?;
+    if dtype.is_complex() {
+        let power = compute(b, power, [other], [], |[n], []| n.full(2.0).pow(n))?;
+        return mul(b, x, power);
+    }
+    compute(b, dtype, [x, other], [], |[x, n], []| {
+        let most = if x.dtype() == DType::F64 {
+            3000.0
+        } else {
+            360.0
+        };
+        let n = n.maximum(-most).minimum(most);
+        let part = trunc(n / 3.0);
+        let (step, rest) = (part.full(2.0).pow(part), part.full(2.0).pow(n - 2.0 * part));
+        x * step * step * rest
+    })
 }
 
 /// `start + weight · (end - start)`, from the nearer end.

@@ -260,6 +260,11 @@ impl<'s> X<'s> {
         self.bits(bits).lt(0.0)
     }
 
+    /// The quotient, rounded once: [`Builder::divide_exactly`].
+    pub(crate) fn over(self, y: impl Term<'s>) -> Self {
+        self.meet(y, Builder::divide_exactly)
+    }
+
     /// `self²`
     pub(crate) fn square(self) -> Self {
         self * self

@@ -1,8 +1,8 @@
 //! Element by element, of one tensor.
 use crate::{
     Op, Result, Scalar,
-    formula::{Unary, X, compute, formula, formulas},
     error::ensure,
+    formula::{Unary, X, compute, formula, formulas},
     op::pointwise,
     promote::{cast, float_of, opmath, scalar_like},
 };
@@ -40,7 +40,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("isneginf",       infinite("isneginf", f64::NEG_INFINITY)),
     pointwise!("isposinf",       infinite("isposinf", f64::INFINITY)),
     pointwise!("log",            float(|x| x.log())),
-    pointwise!("log10",          float(|x| x.log() / LN_10)),
+    pointwise!("log10",          float(log10)),
     pointwise!("log1p",          float(|x| x.log1p())),
     pointwise!("log2",           float(log2)),
     pointwise!("logit",          logit),
@@ -164,7 +164,7 @@ fn conj_physical(b: &mut B, x: Value) -> Result<Value> {
 /// `2ˣ`
 fn exp2(x: X<'_>) -> X<'_> {
     if x.dtype().is_complex() {
-        (x * LN_2).exp()
+        scaled(x, LN_2).exp()
     } else {
         x.full(2.0).pow(x)
     }
@@ -271,10 +271,29 @@ const fn infinite(
     }
 }
 
+/// `x · factor`, part by part: complex arithmetic makes NaN of infinity times a real number.
+fn scaled(x: X<'_>, factor: f64) -> X<'_> {
+    if x.dtype().is_complex() {
+        (x.real() * factor).complex(x.imag() * factor)
+    } else {
+        x * factor
+    }
+}
+
+/// `log₁₀ x`, exact for powers of ten.
+fn log10(x: X<'_>) -> X<'_> {
+    let y = scaled(x.log(), 1.0 / LN_10);
+    if x.dtype().is_complex() {
+        return y;
+    }
+    let whole = y.round();
+    x.eq(x.full(10.0).pow(whole)).pick(whole, y)
+}
+
 /// `log₂ x`, exact for powers of two: the exponent never passes through a logarithm.
 fn log2(x: X<'_>) -> X<'_> {
     if x.dtype().is_complex() {
-        return x.log() / LN_2;
+        return scaled(x.log(), 1.0 / LN_2);
     }
     let (m, e) = fraction_and_exponent(x);
     let small = m.abs().lt(SQRT_2 / 2.0);

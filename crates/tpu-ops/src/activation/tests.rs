@@ -26,7 +26,7 @@ fn rows_of_f32() {
         leaky_relu_backward: compare broadcast_in_dim multiply select -> tensor<2x4xf32>
         log_sigmoid_backward: negate logistic multiply -> tensor<2x4xf32>
         log_sigmoid_forward: abs negate exponential minimum log_plus_one subtract -> tensor<2x4xf32> tensor<2x4xf32>
-        logit_backward: compare compare or subtract multiply divide select -> tensor<2x4xf32>
+        logit_backward: compare compare or subtract multiply divide compare compare or multiply select select -> tensor<2x4xf32>
         mish: exponential log_plus_one tanh multiply -> tensor<2x4xf32>
         mish_backward: exponential log_plus_one tanh logistic multiply multiply subtract multiply add multiply -> tensor<2x4xf32>
         _prelu_kernel: compare multiply select -> tensor<2x4xf32>
@@ -68,7 +68,7 @@ fn rows_of_bf16() {
         leaky_relu_backward: convert convert compare broadcast_in_dim multiply select convert -> tensor<2x4xbf16>
         log_sigmoid_backward: convert convert negate logistic multiply convert -> tensor<2x4xbf16>
         log_sigmoid_forward: convert abs negate exponential minimum log_plus_one subtract convert convert -> tensor<2x4xbf16> tensor<2x4xbf16>
-        logit_backward: convert convert compare compare or subtract multiply divide select convert -> tensor<2x4xbf16>
+        logit_backward: convert convert compare compare or subtract multiply divide compare compare or multiply select select convert -> tensor<2x4xbf16>
         mish: convert exponential log_plus_one tanh multiply convert -> tensor<2x4xbf16>
         mish_backward: convert convert exponential log_plus_one tanh logistic multiply multiply subtract multiply add multiply convert -> tensor<2x4xbf16>
         _prelu_kernel: convert convert compare multiply select convert -> tensor<2x4xbf16>

@@ -23,17 +23,17 @@ fn rows_of_f32() {
         complex: complex -> tensor<2x4xcomplex<f32>>
         copysign.Scalar: broadcast_in_dim abs bitcast_convert compare negate select -> tensor<2x4xf32>
         copysign.Tensor: abs bitcast_convert compare negate select -> tensor<2x4xf32>
-        div.Scalar: broadcast_in_dim divide -> tensor<2x4xf32>
-        div.Scalar_mode: broadcast_in_dim divide -> tensor<2x4xf32>
-        div.Tensor: divide -> tensor<2x4xf32>
-        div.Tensor_mode: divide -> tensor<2x4xf32>
-        floor_divide: remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select divide compare abs bitcast_convert compare negate select select compare select -> tensor<2x4xf32>
-        floor_divide.Scalar: broadcast_in_dim remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select divide compare abs bitcast_convert compare negate select select compare select -> tensor<2x4xf32>
+        div.Scalar: broadcast_in_dim compare select divide -> tensor<2x4xf32>
+        div.Scalar_mode: broadcast_in_dim compare select divide -> tensor<2x4xf32>
+        div.Tensor: compare select divide -> tensor<2x4xf32>
+        div.Tensor_mode: compare select divide -> tensor<2x4xf32>
+        floor_divide: remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select compare select divide compare abs bitcast_convert compare negate select select compare select -> tensor<2x4xf32>
+        floor_divide.Scalar: broadcast_in_dim remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select compare select divide compare abs bitcast_convert compare negate select select compare select -> tensor<2x4xf32>
         fmod.Scalar: broadcast_in_dim remainder -> tensor<2x4xf32>
         fmod.Tensor: remainder -> tensor<2x4xf32>
         heaviside: compare select compare select -> tensor<2x4xf32>
         hypot: abs abs maximum minimum divide multiply add sqrt multiply compare select compare compare or select -> tensor<2x4xf32>
-        ldexp.Tensor: power multiply -> tensor<2x4xf32>
+        ldexp.Tensor: maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply -> tensor<2x4xf32>
         lerp.Scalar: broadcast_in_dim abs compare subtract multiply add subtract subtract multiply subtract select -> tensor<2x4xf32>
         lerp.Tensor: abs compare subtract multiply add subtract subtract multiply subtract select -> tensor<2x4xf32>
         logaddexp: maximum subtract abs negate exponential log_plus_one add abs compare compare and select -> tensor<2x4xf32>
@@ -78,17 +78,17 @@ fn rows_of_bf16() {
         complex: Runtime: Expected both inputs to be Half, Float or Double tensors but got BFloat16 and BFloat16
         copysign.Scalar: convert broadcast_in_dim abs bitcast_convert compare negate select convert -> tensor<2x4xbf16>
         copysign.Tensor: convert convert abs bitcast_convert compare negate select convert -> tensor<2x4xbf16>
-        div.Scalar: convert broadcast_in_dim divide convert -> tensor<2x4xbf16>
-        div.Scalar_mode: convert broadcast_in_dim divide convert -> tensor<2x4xbf16>
-        div.Tensor: convert convert divide convert -> tensor<2x4xbf16>
-        div.Tensor_mode: convert convert divide convert -> tensor<2x4xbf16>
-        floor_divide: convert convert remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select divide compare abs bitcast_convert compare negate select select compare select convert -> tensor<2x4xbf16>
-        floor_divide.Scalar: convert broadcast_in_dim remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select divide compare abs bitcast_convert compare negate select select compare select convert -> tensor<2x4xbf16>
+        div.Scalar: convert broadcast_in_dim compare select divide convert -> tensor<2x4xbf16>
+        div.Scalar_mode: convert broadcast_in_dim compare select divide convert -> tensor<2x4xbf16>
+        div.Tensor: convert convert compare select divide convert -> tensor<2x4xbf16>
+        div.Tensor_mode: convert convert compare select divide convert -> tensor<2x4xbf16>
+        floor_divide: convert convert remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select compare select divide compare abs bitcast_convert compare negate select select compare select convert -> tensor<2x4xbf16>
+        floor_divide.Scalar: convert broadcast_in_dim remainder subtract divide compare compare compare xor and subtract select floor subtract compare add select compare select divide compare abs bitcast_convert compare negate select select compare select convert -> tensor<2x4xbf16>
         fmod.Scalar: convert broadcast_in_dim remainder convert -> tensor<2x4xbf16>
         fmod.Tensor: convert convert remainder convert -> tensor<2x4xbf16>
         heaviside: compare select compare select -> tensor<2x4xbf16>
         hypot: convert convert abs abs maximum minimum divide multiply add sqrt multiply compare select compare compare or select convert -> tensor<2x4xbf16>
-        ldexp.Tensor: convert power convert convert convert multiply convert -> tensor<2x4xbf16>
+        ldexp.Tensor: convert convert maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply convert -> tensor<2x4xbf16>
         lerp.Scalar: convert convert broadcast_in_dim abs compare subtract multiply add subtract subtract multiply subtract select convert -> tensor<2x4xbf16>
         lerp.Tensor: convert convert convert abs compare subtract multiply add subtract subtract multiply subtract select convert -> tensor<2x4xbf16>
         logaddexp: convert convert maximum subtract abs negate exponential log_plus_one add abs compare compare and select convert -> tensor<2x4xbf16>
@@ -133,17 +133,17 @@ fn rows_of_i32() {
         complex: Runtime: Expected both inputs to be Half, Float or Double tensors but got Int and Int
         copysign.Scalar: convert broadcast_in_dim abs bitcast_convert compare negate select -> tensor<2x4xf32>
         copysign.Tensor: convert convert abs bitcast_convert compare negate select -> tensor<2x4xf32>
-        div.Scalar: convert broadcast_in_dim divide -> tensor<2x4xf32>
-        div.Scalar_mode: convert broadcast_in_dim divide -> tensor<2x4xf32>
-        div.Tensor: convert convert divide -> tensor<2x4xf32>
-        div.Tensor_mode: convert convert divide -> tensor<2x4xf32>
+        div.Scalar: convert broadcast_in_dim compare select divide -> tensor<2x4xf32>
+        div.Scalar_mode: convert broadcast_in_dim compare select divide -> tensor<2x4xf32>
+        div.Tensor: convert convert compare select divide -> tensor<2x4xf32>
+        div.Tensor_mode: convert convert compare select divide -> tensor<2x4xf32>
         floor_divide: compare reduce or select divide multiply subtract compare compare compare xor and subtract select -> tensor<2x4xi32>
         floor_divide.Scalar: compare reduce or select broadcast_in_dim divide multiply subtract compare compare compare xor and subtract select -> tensor<2x4xi32>
         fmod.Scalar: compare reduce or select broadcast_in_dim remainder -> tensor<2x4xi32>
         fmod.Tensor: compare reduce or select remainder -> tensor<2x4xi32>
         heaviside: compare select compare select -> tensor<2x4xi32>
         hypot: NotImplemented: "hypot" not implemented for 'Int'
-        ldexp.Tensor: convert power convert multiply -> tensor<2x4xf32>
+        ldexp.Tensor: convert convert maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply -> tensor<2x4xf32>
         lerp.Scalar: NotImplemented: "lerp_kernel_scalar" not implemented for 'Int'
         lerp.Tensor: NotImplemented: "lerp_kernel_scalar" not implemented for 'Int'
         logaddexp: convert convert maximum subtract abs negate exponential log_plus_one add abs compare compare and select -> tensor<2x4xf32>

@@ -33,7 +33,7 @@ fn rows_of_f32() {
         isneginf: compare -> tensor<2x4xi1>
         isposinf: compare -> tensor<2x4xi1>
         log: log -> tensor<2x4xf32>
-        log10: log divide -> tensor<2x4xf32>
+        log10: log multiply round_nearest_even power compare select -> tensor<2x4xf32>
         log1p: log_plus_one -> tensor<2x4xf32>
         log2: abs compare multiply select bitcast_convert shift_right_arithmetic and select subtract subtract and or bitcast_convert is_finite compare and select select abs compare add select subtract select convert log divide add -> tensor<2x4xf32>
         logit: subtract divide log -> tensor<2x4xf32>
@@ -89,7 +89,7 @@ fn rows_of_bf16() {
         isneginf: compare -> tensor<2x4xi1>
         isposinf: compare -> tensor<2x4xi1>
         log: convert log convert -> tensor<2x4xbf16>
-        log10: convert log divide convert -> tensor<2x4xbf16>
+        log10: convert log multiply round_nearest_even power compare select convert -> tensor<2x4xbf16>
         log1p: convert log_plus_one convert -> tensor<2x4xbf16>
         log2: convert abs compare multiply select bitcast_convert shift_right_arithmetic and select subtract subtract and or bitcast_convert is_finite compare and select select abs compare add select subtract select convert log divide add convert -> tensor<2x4xbf16>
         logit: convert subtract divide log convert -> tensor<2x4xbf16>
@@ -145,7 +145,7 @@ fn rows_of_i32() {
         isneginf: -> tensor<2x4xi1>
         isposinf: -> tensor<2x4xi1>
         log: convert log -> tensor<2x4xf32>
-        log10: convert log divide -> tensor<2x4xf32>
+        log10: convert log multiply round_nearest_even power compare select -> tensor<2x4xf32>
         log1p: convert log_plus_one -> tensor<2x4xf32>
         log2: convert abs compare multiply select bitcast_convert shift_right_arithmetic and select subtract subtract and or bitcast_convert is_finite compare and select select abs compare add select subtract select convert log divide add -> tensor<2x4xf32>
         logit: convert subtract divide log -> tensor<2x4xf32>
@@ -189,7 +189,7 @@ fn rows_of_c64() {
         cosh: cosh -> tensor<2x4xcomplex<f32>>
         deg2rad: NotImplemented: "deg2rad" not implemented for 'ComplexFloat'
         exp: exponential -> tensor<2x4xcomplex<f32>>
-        exp2: multiply exponential -> tensor<2x4xcomplex<f32>>
+        exp2: real multiply imag multiply complex exponential -> tensor<2x4xcomplex<f32>>
         expm1: exponential_minus_one -> tensor<2x4xcomplex<f32>>
         fill.Scalar: broadcast_in_dim -> tensor<2x4xcomplex<f32>>
         fill.Tensor: Runtime: fill_ only supports 0-dimension value tensor but got tensor with 2 dimensions.
@@ -201,9 +201,9 @@ fn rows_of_c64() {
         isneginf: Runtime: isneginf does not support complex inputs.
         isposinf: Runtime: isposinf does not support complex inputs.
         log: log -> tensor<2x4xcomplex<f32>>
-        log10: log divide -> tensor<2x4xcomplex<f32>>
+        log10: log real multiply imag multiply complex -> tensor<2x4xcomplex<f32>>
         log1p: log_plus_one -> tensor<2x4xcomplex<f32>>
-        log2: log divide -> tensor<2x4xcomplex<f32>>
+        log2: log real multiply imag multiply complex -> tensor<2x4xcomplex<f32>>
         logit: NotImplemented: "logit" not implemented for 'ComplexFloat'
         nan_to_num: real imag compare select compare select compare select compare select compare select compare select complex -> tensor<2x4xcomplex<f32>>
         neg: negate -> tensor<2x4xcomplex<f32>>
