@@ -11,7 +11,6 @@ def counts():
     return {
         "compiled": stats["compiles"]["quick"] + stats["compiles"]["full"],
         "from disk": stats["cache"]["disk_hits"],
-        "from memory": stats["cache"]["memory_hits"],
         "launches": stats["launches"],
         "fallbacks": sum(op["calls"] for op in stats["fallbacks"].values()),
     }
