@@ -32,6 +32,12 @@ impl Builder {
         self.emit_n("stablehlo.rng_bit_generator", &[state], attrs, &types)[1]
     }
 
+    /// `stablehlo.optimization_barrier`: the value is computed before whatever reads it.
+    pub fn optimization_barrier(&mut self, x: Value) -> Value {
+        let ty = self.ty(x).clone();
+        self.emit("stablehlo.optimization_barrier", &[x], "", ty)
+    }
+
     /// `stablehlo.custom_call` of a typed FFI handler (API version 4). `attributes` is an MLIR
     /// dictionary body, as `lower = true, n = 3 : i64`.
     pub fn custom_call(

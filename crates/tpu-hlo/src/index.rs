@@ -105,6 +105,9 @@ impl Builder {
         body: impl FnOnce(&mut Self, Value, Value) -> Result<Value, E>,
     ) -> Result<Value, E> {
         let ty = self.ty(x).clone();
+        // XLA's CPU compiler fuses what computes the updates into the scatter's loop, and there
+        // gives wrong elements for some of it (arc tangents).
+        let updates = self.optimization_barrier(updates);
         let scalar = Type::scalar(ty.dtype);
         let region = self.region(&[scalar.clone(), scalar], |b, v| {
             Ok::<SmallVec<[Value; 2]>, E>(smallvec::smallvec![body(b, v[0], v[1])?])
