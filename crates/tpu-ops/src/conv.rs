@@ -52,7 +52,14 @@ fn slide(b: &mut B, x: Value, kernel: Value, geometry: &Geometry, out: &[i64]) -
         let needed = (out[i + 2] - 1) * geometry.stride[i] + reach - from[i + 2] - low;
         // Elements that no window reaches do no harm, unless they make room for another window.
         let spare = low - needed;
-        (low, if (0..geometry.stride[i]).contains(&spare) { low } else { needed })
+        (
+            low,
+            if (0..geometry.stride[i]).contains(&spare) {
+                low
+            } else {
+                needed
+            },
+        )
     });
     let padding = padding.collect();
     let conv = Convolution {
@@ -119,7 +126,10 @@ fn kernel_gradient(b: &mut B, x: Value, grad: Value, geometry: &Geometry, out: &
     let padding = (0..n).map(|i| {
         let reach = (window[i + 2] - 1) * geometry.stride[i] + 1;
         let wanted = (out[i + 2] - 1) * geometry.dilation[i] + reach;
-        (geometry.padding[i], wanted - from[i + 2] - geometry.padding[i])
+        (
+            geometry.padding[i],
+            wanted - from[i + 2] - geometry.padding[i],
+        )
     });
     let conv = Convolution {
         window_strides: geometry.dilation.clone(),
@@ -144,8 +154,17 @@ fn add_bias(b: &mut B, x: Value, bias: Option<Value>) -> Result<Value> {
 
 fn same_dtype(b: &B, x: Value, kernel: Value) -> Result<()> {
     let (t, other) = (b.dtype(x), b.dtype(kernel));
-    ensure!(t == other, "expected scalar type {} but found {}", t.torch(), other.torch());
-    ensure!(t != DType::Bool, NotImplemented, "\"convolution\" not implemented for 'Bool'");
+    ensure!(
+        t == other,
+        "expected scalar type {} but found {}",
+        t.torch(),
+        other.torch()
+    );
+    ensure!(
+        t != DType::Bool,
+        NotImplemented,
+        "\"convolution\" not implemented for 'Bool'"
+    );
     Ok(())
 }
 
@@ -166,8 +185,15 @@ fn convolution(
 ) -> Result<Value> {
     let (x, w) = (b.dims(input), b.dims(weight));
     let bias_dims = bias.map(|v| b.dims(v));
-    let geometry =
-        Geometry::new(&w, stride, padding, dilation, transposed, output_padding, groups)?;
+    let geometry = Geometry::new(
+        &w,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+    )?;
     geometry.check(&x, &w, bias_dims.as_deref())?;
     same_dtype(b, input, weight)?;
     let dims = geometry.output(&x, &w);
@@ -227,8 +253,15 @@ fn backward_overrideable(
     output_mask: Vec<bool>,
 ) -> Result<(Value, Value, Value)> {
     let (x, w) = (b.dims(input), b.dims(weight));
-    let geometry =
-        Geometry::new(&w, stride, padding, dilation, transposed, output_padding, groups)?;
+    let geometry = Geometry::new(
+        &w,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+    )?;
     geometry.check(&x, &w, None)?;
     same_dtype(b, input, weight)?;
     let dtype = b.dtype(input);
@@ -246,9 +279,23 @@ fn backward_overrideable(
     } else {
         kernel_gradient(b, input, grad_output, &geometry, &w)
     };
-    let grad_bias = if output_mask[2] { channel_sums(b, grad_output)? } else { b.undefined() };
-    let narrow = |b: &mut B, v| if b.is_undefined(v) { v } else { b.convert(v, dtype) };
-    Ok((narrow(b, grad_input), narrow(b, grad_weight), narrow(b, grad_bias)))
+    let grad_bias = if output_mask[2] {
+        channel_sums(b, grad_output)?
+    } else {
+        b.undefined()
+    };
+    let narrow = |b: &mut B, v| {
+        if b.is_undefined(v) {
+            v
+        } else {
+            b.convert(v, dtype)
+        }
+    };
+    Ok((
+        narrow(b, grad_input),
+        narrow(b, grad_weight),
+        narrow(b, grad_bias),
+    ))
 }
 
 /// Sums over all dimensions but the channels', accumulated in float32 for half-width floats.
@@ -261,14 +308,23 @@ fn channel_sums(b: &mut B, x: Value) -> Result<Value> {
 /// Input `[time, N, C]`, weight `[width, C, O]`, bias `[O]`; `pad` zeros on both ends of time.
 fn conv_tbc(b: &mut B, input: Value, weight: Value, bias: Value, pad: i64) -> Result<Value> {
     let (x, w, v) = (b.dims(input), b.dims(weight), b.dims(bias));
-    ensure!(x.len() == 3, "Input must have 3 dims: time, batch, in_channel");
+    ensure!(
+        x.len() == 3,
+        "Input must have 3 dims: time, batch, in_channel"
+    );
     ensure!(
         w.len() == 3,
         "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
     );
     ensure!(v.len() == 1, "Bias must be 1-D");
-    ensure!(x[2] == w[1], "Input dim 2 (input channels) is not == dim 1 in the weight tensor");
-    ensure!(w[2] == v[0], "Bias size must equal dim 2 in the weight tensor (output channels).");
+    ensure!(
+        x[2] == w[1],
+        "Input dim 2 (input channels) is not == dim 1 in the weight tensor"
+    );
+    ensure!(
+        w[2] == v[0],
+        "Bias size must equal dim 2 in the weight tensor (output channels)."
+    );
     same_dtype(b, input, weight)?;
     let time = x[0] + 2 * pad - w[0] + 1;
     ensure!(time > 0, "conv_tbc: the input is shorter than the kernel");

@@ -1,4 +1,7 @@
 //! Matrix and vector products.
+mod grouped;
+mod scaled;
+
 use crate::{Factor, Op, Result, check, error::ensure, op::op, op::pointwise, promote};
 use tpu_hlo::{Builder, DType, Dims, Direction, DotDims, Value};
 
@@ -6,28 +9,34 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("_addmm_activation", addmm_activation),
-    op!("_int_mm",           int_mm),
-    op!("addbmm",            addbmm),
-    op!("addmm",             addmm),
-    op!("addmm.dtype",       addmm_dtype),
-    op!("addmv",             addmv),
-    pointwise!("addr",       addr),
-    op!("baddbmm",           baddbmm),
-    op!("baddbmm.dtype",     baddbmm_dtype),
-    op!("bmm",               bmm),
-    op!("bmm.dtype",         bmm_dtype),
-    op!("dot",               dot),
-    op!("mm",                mm),
-    op!("mm.dtype",          mm_dtype),
-    op!("mv",                mv),
-    op!("vdot",              vdot),
+    op!("_addmm_activation",       addmm_activation),
+    op!("_grouped_mm",             grouped::grouped_mm),
+    op!("_int_mm",                 scaled::int_mm),
+    op!("_scaled_mm",              scaled::scaled_mm),
+    op!("_weight_int8pack_mm",     scaled::weight_int8pack_mm),
+    op!("addbmm",                  addbmm),
+    op!("addmm",                   addmm),
+    op!("addmm.dtype",             addmm_dtype),
+    op!("addmv",                   addmv),
+    pointwise!("addr",             addr),
+    op!("baddbmm",                 baddbmm),
+    op!("baddbmm.dtype",           baddbmm_dtype),
+    op!("bmm",                     bmm),
+    op!("bmm.dtype",               bmm_dtype),
+    op!("dot",                     dot),
+    op!("mm",                      mm),
+    op!("mm.dtype",                mm_dtype),
+    op!("mv",                      mv),
+    op!("vdot",                    vdot),
 ];
 
 /// `contract` pairs the dimensions that are summed over, `batch` those that go along.
 pub(crate) fn dims(batch: &[(i64, i64)], contract: &[(i64, i64)]) -> DotDims {
     let split = |pairs: &[(i64, i64)]| -> (Dims, Dims) { pairs.iter().copied().unzip() };
-    DotDims { batch: split(batch), contract: split(contract) }
+    DotDims {
+        batch: split(batch),
+        contract: split(contract),
+    }
 }
 
 /// A product in its accumulation type: half-width floats give `F32`, integers wrap in their own
@@ -63,7 +72,11 @@ fn times(b: &mut B, x: Value, factor: Factor) -> Result<Value> {
         return Ok(x);
     };
     let factor = promote::scalar_like(b, factor, x)?;
-    Ok(if b.dtype(x) == DType::Bool { b.and(x, factor)? } else { b.multiply(x, factor)? })
+    Ok(if b.dtype(x) == DType::Bool {
+        b.and(x, factor)?
+    } else {
+        b.multiply(x, factor)?
+    })
 }
 
 /// `factor * x`, but zero when `factor` is zero whatever `x` holds.
@@ -104,7 +117,11 @@ fn cpp(dtype: DType) -> &'static str {
 
 fn not_bool(b: &B, x: Value, name: &str) -> Result<()> {
     let dtype = b.dtype(x);
-    ensure!(dtype != DType::Bool, NotImplemented, "\"{name}\" not implemented for 'Bool'");
+    ensure!(
+        dtype != DType::Bool,
+        NotImplemented,
+        "\"{name}\" not implemented for 'Bool'"
+    );
     Ok(())
 }
 
@@ -198,7 +215,11 @@ fn addmm_activation(
     let dtype = b.dtype(out);
     let x = promote::widen(b, out);
     let zero = b.full_like(x, 0);
-    let y = if use_gelu { gelu(b, x)? } else { b.maximum(x, zero)? };
+    let y = if use_gelu {
+        gelu(b, x)?
+    } else {
+        b.maximum(x, zero)?
+    };
     Ok(b.convert(y, dtype))
 }
 
@@ -231,7 +252,12 @@ fn batches_fit(b: &B, x: Value, y: Value) -> Result<()> {
 fn batches(b: &mut B, x: Value, y: Value) -> Result<Value> {
     batches_fit(b, x, y)?;
     let (t, other) = (b.dtype(x), b.dtype(y));
-    ensure!(t == other, "expected scalar type {} but found {}", t.torch(), other.torch());
+    ensure!(
+        t == other,
+        "expected scalar type {} but found {}",
+        t.torch(),
+        other.torch()
+    );
     not_bool(b, x, "bmm")?;
     product(b, x, y, &dims(&[(0, 0)], &[(2, 1)]))
 }
@@ -329,7 +355,10 @@ fn addmv(
     alpha: Factor,
 ) -> Result<Value> {
     let (r, rm, rv) = (b.rank(input), b.rank(mat), b.rank(vec));
-    ensure!(rm == 2 && rv == 1 && r <= 1, "vector + matrix @ vector expected, got {r}, {rm}, {rv}");
+    ensure!(
+        rm == 2 && rv == 1 && r <= 1,
+        "vector + matrix @ vector expected, got {r}, {rm}, {rv}"
+    );
     let (m, v) = (b.dims(mat), b.dims(vec));
     let n = b.ty(input).numel();
     ensure!(
@@ -355,7 +384,10 @@ fn addmv(
 /// `self @ vec`
 fn mv(b: &mut B, mat: Value, vec: Value) -> Result<Value> {
     let (rm, rv) = (b.rank(mat), b.rank(vec));
-    ensure!(rm == 2 && rv == 1, "vector + matrix @ vector expected, got 1, {rm}, {rv}");
+    ensure!(
+        rm == 2 && rv == 1,
+        "vector + matrix @ vector expected, got 1, {rm}, {rv}"
+    );
     let (m, v) = (b.dims(mat), b.dims(vec));
     ensure!(
         m[1] == v[0],
@@ -389,7 +421,10 @@ fn addr(
 ) -> Result<Value> {
     for (name, v) in [("vec1", vec1), ("vec2", vec2)] {
         let rank = b.rank(v);
-        ensure!(rank == 1, "addr: Expected 1-D argument {name}, but got {rank}-D");
+        ensure!(
+            rank == 1,
+            "addr: Expected 1-D argument {name}, but got {rank}-D"
+        );
     }
     let dtype = promote::result_type(b, &[input, vec1, vec2])?;
     let wide = promote::opmath(dtype);
@@ -408,7 +443,11 @@ fn addr(
     let input = or_zero(b, input, beta)?;
     let outer = outer(b, vec1, vec2, wide)?;
     let outer = times(b, outer, alpha)?;
-    let sum = if wide == DType::Bool { b.or(input, outer)? } else { b.add(input, outer)? };
+    let sum = if wide == DType::Bool {
+        b.or(input, outer)?
+    } else {
+        b.add(input, outer)?
+    };
     Ok(b.convert(sum, dtype))
 }
 
@@ -422,12 +461,19 @@ fn outer(b: &mut B, x: Value, y: Value, dtype: DType) -> Result<Value> {
     let y = promote::cast(b, y, dtype);
     let x = b.broadcast_in_dim(x, &to, &[0])?;
     let y = b.broadcast_in_dim(y, &to, &[1])?;
-    Ok(if dtype == DType::Bool { b.and(x, y)? } else { b.multiply(x, y)? })
+    Ok(if dtype == DType::Bool {
+        b.and(x, y)?
+    } else {
+        b.multiply(x, y)?
+    })
 }
 
 fn vectors_fit(b: &B, x: Value, y: Value, name: &str) -> Result<()> {
     let (r, other) = (b.rank(x), b.rank(y));
-    ensure!(r == 1 && other == 1, "1D tensors expected, but got {r}D and {other}D tensors");
+    ensure!(
+        r == 1 && other == 1,
+        "1D tensors expected, but got {r}D and {other}D tensors"
+    );
     let (t, u) = (b.dtype(x), b.dtype(y));
     ensure!(
         t == u,
@@ -463,24 +509,4 @@ fn vdot(b: &mut B, x: Value, other: Value) -> Result<Value> {
     let im = b.negate(im);
     let x = b.complex(re, im)?;
     dot(b, x, other)
-}
-
-/// `self @ mat2` of 8-bit integers, accumulated in `I32`.
-fn int_mm(b: &mut B, x: Value, mat2: Value) -> Result<Value> {
-    let (r, other) = (b.rank(x), b.rank(mat2));
-    ensure!(r == 2, "Expected self to be of dimension 2 but got {r}");
-    ensure!(other == 2, "Expected mat2 to be of dimension 2 but got {other}");
-    for (name, v) in [("self", x), ("mat2", mat2)] {
-        let dtype = b.dtype(v);
-        ensure!(
-            matches!(dtype, DType::I8 | DType::U8),
-            "_int_mm: Expected {name} dtype to be int8 or uint8 but got {}",
-            cpp(dtype)
-        );
-    }
-    let (k, n) = (b.dims(x)[1], b.dims(mat2)[0]);
-    ensure!(k == n, "_int_mm: self.size(1) needs to match mat2.size(0) but got {k} and {n}");
-    let x = b.convert(x, DType::I32);
-    let y = b.convert(mat2, DType::I32);
-    product(b, x, y, &dims(&[], &[(1, 0)]))
 }

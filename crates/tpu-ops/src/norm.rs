@@ -73,12 +73,18 @@ fn moments(b: &mut B, x: Value, axes: &[i64]) -> Result<Moments> {
     let centered = b.subtract(x, stretched)?;
     let squared = b.multiply(centered, centered)?;
     let var = mean(b, squared, axes)?;
-    Ok(Moments { mean: mean_, var, centered })
+    Ok(Moments {
+        mean: mean_,
+        var,
+        centered,
+    })
 }
 
 /// Broadcasts a value reduced over `axes` back to `dims`.
 fn unreduce(b: &mut B, x: Value, dims: &[i64], axes: &[i64]) -> Result<Value> {
-    let kept: Dims = (0..dims.len() as i64).filter(|i| !axes.contains(i)).collect();
+    let kept: Dims = (0..dims.len() as i64)
+        .filter(|i| !axes.contains(i))
+        .collect();
     Ok(b.broadcast_in_dim(x, dims, &kept)?)
 }
 

@@ -129,12 +129,19 @@ const fn aligned3_backward(
 /// Sizes as `H: 2, W: 3`.
 fn labelled(sizes: &[i64]) -> String {
     let names = &["D", "H", "W"][3 - sizes.len()..];
-    let all = names.iter().zip(sizes).map(|(name, n)| format!("{name}: {n}"));
+    let all = names
+        .iter()
+        .zip(sizes)
+        .map(|(name, n)| format!("{name}: {n}"));
     all.collect::<Vec<_>>().join(", ")
 }
 
 fn sizes_fit(input: &[i64], out: &[i64], n: usize) -> Result<()> {
-    ensure!(out.len() == n, "It is expected output_size equals to {n}, but got size {}", out.len());
+    ensure!(
+        out.len() == n,
+        "It is expected output_size equals to {n}, but got size {}",
+        out.len()
+    );
     ensure!(
         input.len() == n + 2,
         "It is expected input_size equals to {}, but got size {}",
@@ -156,6 +163,13 @@ fn sizes_fit(input: &[i64], out: &[i64], n: usize) -> Result<()> {
     Ok(())
 }
 
+/// Whether the image stays as it is whatever the factors: PyTorch's exception for nearest elements
+/// in two dimensions.
+fn keeps(kernel: Kernel, input: &[i64], out: &[i64]) -> bool {
+    let nearest = matches!(kernel, Kernel::Nearest | Kernel::NearestExact);
+    nearest && out.len() == 2 && input[2..] == *out
+}
+
 /// `[N, C, ...]` resampled to `[N, C, out...]`, the innermost dimension first.
 fn forward(
     b: &mut B,
@@ -167,6 +181,9 @@ fn forward(
 ) -> Result<Value> {
     let (dtype, dims) = (b.dtype(x), b.dims(x));
     sizes_fit(&dims, out, factors.len())?;
+    if keeps(kernel, &dims, out) {
+        return Ok(x);
+    }
     let copies = matches!(kernel, Kernel::Nearest | Kernel::NearestExact);
     let mut y = if copies { x } else { to_compute(b, x)? };
     for i in (0..factors.len()).rev() {
@@ -197,6 +214,9 @@ fn backward(
         want.as_slice(),
         got.as_slice()
     );
+    if keeps(kernel, input, out) {
+        return Ok(grad);
+    }
     let mut g = to_compute(b, grad)?;
     for i in 0..factors.len() {
         let sizes = (input[i + 2], out[i]);

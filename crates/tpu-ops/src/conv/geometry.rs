@@ -43,7 +43,10 @@ impl Geometry {
         output_padding: Dims,
         groups: i64,
     ) -> Result<Self> {
-        ensure!(weight.len() > 2, "weight should have at least three dimensions");
+        ensure!(
+            weight.len() > 2,
+            "weight should have at least three dimensions"
+        );
         ensure!(groups > 0, "non-positive groups is not supported");
         let n = weight.len() - 2;
         let new = Self {
@@ -59,12 +62,18 @@ impl Geometry {
     }
 
     fn check_signs(&self) -> Result<()> {
-        ensure!(self.padding.iter().all(|p| *p >= 0), "negative padding is not supported");
+        ensure!(
+            self.padding.iter().all(|p| *p >= 0),
+            "negative padding is not supported"
+        );
         ensure!(
             self.output_padding.iter().all(|p| *p >= 0),
             "negative output_padding is not supported"
         );
-        ensure!(self.stride.iter().all(|s| *s > 0), "non-positive stride is not supported");
+        ensure!(
+            self.stride.iter().all(|s| *s > 0),
+            "non-positive stride is not supported"
+        );
         ensure!(
             self.dilation.iter().all(|d| *d > 0),
             "dilation should be greater than zero, but got {:?}",
@@ -106,7 +115,11 @@ impl Geometry {
              but got weight of size [{weight:?}] instead"
         );
         let (given, channels, out) = if self.transposed {
-            (format!("transposed={}", i32::from(self.transposed)), weight[0], weight[1] * groups)
+            (
+                format!("transposed={}", i32::from(self.transposed)),
+                weight[0],
+                weight[1] * groups,
+            )
         } else {
             (format!("groups={groups}"), weight[1] * groups, weight[0])
         };
@@ -117,7 +130,14 @@ impl Geometry {
             input[1]
         );
         let bias_fits = bias.is_none_or(|b| b == [out]);
-        let (what, bias) = (if self.transposed { given + ", " } else { String::new() }, bias);
+        let (what, bias) = (
+            if self.transposed {
+                given + ", "
+            } else {
+                String::new()
+            },
+            bias,
+        );
         ensure!(
             bias_fits,
             "Given {what}weight of size {weight:?}, expected bias to be 1-dimensional with {out} \
@@ -146,7 +166,11 @@ impl Geometry {
 
     /// Sizes of the result.
     pub(super) fn output(&self, input: &[i64], weight: &[i64]) -> Dims {
-        let channels = if self.transposed { weight[1] * self.groups } else { weight[0] };
+        let channels = if self.transposed {
+            weight[1] * self.groups
+        } else {
+            weight[0]
+        };
         let mut out: Dims = [input[0], channels].as_slice().into();
         out.extend((0..self.stride.len()).map(|i| {
             let reach = self.dilation[i] * (weight[i + 2] - 1);

@@ -11,7 +11,10 @@ const CHANNEL: &[i64] = &[1];
 /// Every dimension but the channels'.
 fn axes(b: &B, x: Value) -> Result<Dims> {
     let rank = b.rank(x);
-    ensure!(rank >= 2, "batch_norm: expected an input of at least 2 dimensions, got {rank}");
+    ensure!(
+        rank >= 2,
+        "batch_norm: expected an input of at least 2 dimensions, got {rank}"
+    );
     Ok((0..rank as i64).filter(|i| *i != 1).collect())
 }
 
@@ -41,7 +44,11 @@ fn of_batch(b: &mut B, input: Value, eps: Scalar) -> Result<Scales> {
     let x = promote::widen(b, input);
     let stats = moments(b, x, &axes)?;
     let invstd = inverse_root(b, stats.var, eps)?;
-    Ok(Scales { mean: stats.mean, invstd, var: Some(stats.var) })
+    Ok(Scales {
+        mean: stats.mean,
+        invstd,
+        var: Some(stats.var),
+    })
 }
 
 /// Scales from the running statistics.
@@ -51,7 +58,11 @@ fn of_running(b: &mut B, input: Value, running: (Value, Value), eps: Scalar) -> 
     let mean = b.convert(running.0, wide);
     let var = b.convert(running.1, wide);
     let invstd = inverse_root(b, var, eps)?;
-    Ok(Scales { mean, invstd, var: None })
+    Ok(Scales {
+        mean,
+        invstd,
+        var: None,
+    })
 }
 
 /// `(x - mean) * invstd * weight + bias`
@@ -95,7 +106,10 @@ fn updated(
 ) -> Result<(Value, Value)> {
     let unbiased = b.full_like(var, n as f64 / (n as f64 - 1.0));
     let var = b.multiply(var, unbiased)?;
-    Ok((moved(b, running.0, mean, momentum)?, moved(b, running.1, var, momentum)?))
+    Ok((
+        moved(b, running.0, mean, momentum)?,
+        moved(b, running.1, var, momentum)?,
+    ))
 }
 
 /// The scales that a call normalises with.
@@ -109,9 +123,9 @@ fn scales(
     match (training, running) {
         (true, _) => of_batch(b, input, eps),
         (false, Some(running)) => of_running(b, input, running, eps),
-        (false, None) => {
-            Err(Error::runtime("running_mean and running_var must be defined in evaluation mode"))
-        }
+        (false, None) => Err(Error::runtime(
+            "running_mean and running_var must be defined in evaluation mode",
+        )),
     }
 }
 
@@ -129,8 +143,12 @@ fn batch_norm(
 ) -> Result<(Outs, Running)> {
     let axes = axes(b, input)?;
     let (mean, var) = running.unzip();
-    let parameters =
-        [("running_mean", mean), ("running_var", var), ("weight", weight), ("bias", bias)];
+    let parameters = [
+        ("running_mean", mean),
+        ("running_var", var),
+        ("weight", weight),
+        ("bias", bias),
+    ];
     parameters_fit(b, input, parameters)?;
     let by = scales(b, input, running, training, eps)?;
     let out = normalize(b, input, weight, bias, &by)?;
@@ -178,8 +196,16 @@ pub(super) fn functional(
     eps: Scalar,
 ) -> Result<Outs> {
     let running = (running_mean, running_var);
-    let (mut outs, next) =
-        batch_norm(b, input, weight, bias, Some(running), training, momentum, eps)?;
+    let (mut outs, next) = batch_norm(
+        b,
+        input,
+        weight,
+        bias,
+        Some(running),
+        training,
+        momentum,
+        eps,
+    )?;
     let (mean, var) = next.unwrap_or(running);
     outs.extend([mean, var]);
     Ok(outs)
@@ -231,8 +257,17 @@ pub(super) fn with_update(
     momentum: Scalar,
     eps: Scalar,
 ) -> Result<Outs> {
-    let mut outs =
-        functional(b, input, weight, bias, running_mean, running_var, true, momentum, eps)?;
+    let mut outs = functional(
+        b,
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        true,
+        momentum,
+        eps,
+    )?;
     outs.insert(3, reserve(b));
     Ok(outs)
 }
@@ -272,10 +307,18 @@ pub(super) fn backward(
 ) -> Result<(Value, Value, Value)> {
     let axes = axes(b, input)?;
     let wide = promote::opmath(b.dtype(input));
-    let by = match (train, save_mean.zip(save_invstd), running_mean.zip(running_var)) {
+    let by = match (
+        train,
+        save_mean.zip(save_invstd),
+        running_mean.zip(running_var),
+    ) {
         (true, Some((mean, invstd)), _) => {
             let (mean, invstd) = (b.convert(mean, wide), b.convert(invstd, wide));
-            Scales { mean, invstd, var: None }
+            Scales {
+                mean,
+                invstd,
+                var: None,
+            }
         }
         (_, _, running) => scales(b, input, running, train, eps)?,
     };
@@ -347,7 +390,10 @@ impl Sums {
         let x = centered(b, input, by.mean)?;
         let g = b.convert(grad_out, b.dtype(x));
         let products = b.multiply(g, x)?;
-        Ok(Self { grad: b.sum(g, &axes)?, products: b.sum(products, &axes)? })
+        Ok(Self {
+            grad: b.sum(g, &axes)?,
+            products: b.sum(products, &axes)?,
+        })
     }
 
     /// `(g - (sum(g) + (x - mean) * invstd^2 * sum(g * (x - mean))) / n) * invstd * weight`; without
@@ -419,7 +465,17 @@ pub(super) fn elemt(
     _eps: Ignored,
 ) -> Result<Value> {
     axes(b, input)?;
-    normalize(b, input, weight, bias, &Scales { mean, invstd, var: None })
+    normalize(
+        b,
+        input,
+        weight,
+        bias,
+        &Scales {
+            mean,
+            invstd,
+            var: None,
+        },
+    )
 }
 
 /// As [`gather_stats_with_counts`], all parts having `count` elements per channel.
@@ -435,7 +491,7 @@ pub(super) fn gather_stats(
     eps: Scalar,
     count: Scalar,
 ) -> Result<Outs> {
-    let parts = b.dims(mean)[0];
+    let parts = b.dims(mean).first().copied().unwrap_or(1);
     let dtype = b.dtype(mean);
     let count = promote::cast(b, count.0, dtype);
     let counts = b.broadcast(count, &[parts])?;
@@ -468,6 +524,11 @@ pub(super) fn gather_stats_with_counts(
     counts: Value,
 ) -> Result<Outs> {
     let dims = b.dims(mean);
+    ensure!(
+        dims.len() == 2,
+        "expected statistics of shape [parts, C], but got {:?}",
+        dims.as_slice()
+    );
     let counts = promote::cast(b, counts, b.dtype(mean));
     let n = b.sum(counts, &[0])?;
     let n = b.broadcast(n, &[dims[1]])?;
@@ -517,7 +578,11 @@ pub(super) fn backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> Result<(Value, Value, Value, Value)> {
-    let by = Scales { mean, invstd, var: None };
+    let by = Scales {
+        mean,
+        invstd,
+        var: None,
+    };
     let sums = Sums::of(b, grad_out, input, &by)?;
     let parameter = weight.map_or(b.dtype(mean), |w| b.dtype(w));
     let sum_dy = masked(b, input_g, |_| Ok(sums.grad))?;
@@ -548,6 +613,20 @@ pub(super) fn backward_elemt(
     let all: Dims = (0..b.rank(count) as i64).collect();
     let n = b.sum(count, &all)?;
     let n = promote::cast(b, n, b.dtype(sum_dy));
-    let sums = Sums { grad: sum_dy, products: sum_dy_xmu };
-    sums.input_gradient(b, grad_out, input, &Scales { mean, invstd, var: None }, weight, Some(n))
+    let sums = Sums {
+        grad: sum_dy,
+        products: sum_dy_xmu,
+    };
+    sums.input_gradient(
+        b,
+        grad_out,
+        input,
+        &Scales {
+            mean,
+            invstd,
+            var: None,
+        },
+        weight,
+        Some(n),
+    )
 }

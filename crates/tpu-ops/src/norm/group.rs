@@ -10,7 +10,10 @@ const AXES: &[i64] = &[2, 3];
 
 /// The input as `[N, group, C / group, HxW]`.
 fn grouped(n: i64, c: i64, hw: i64, group: i64) -> Result<Dims> {
-    ensure!(group > 0, "Expected num groups to be greater than 0, got {group}");
+    ensure!(
+        group > 0,
+        "Expected num groups to be greater than 0, got {group}"
+    );
     ensure!(
         c % group == 0,
         "Expected number of channels in input to be divisible by num_groups, but got input of \

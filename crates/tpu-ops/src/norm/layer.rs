@@ -157,7 +157,11 @@ pub(super) fn rms_norm(
 }
 
 fn epsilon(dtype: DType) -> f64 {
-    if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() }
+    if dtype == DType::F64 {
+        f64::EPSILON
+    } else {
+        f32::EPSILON.into()
+    }
 }
 
 /// Gradients of [`rms_norm`] for input and weight.

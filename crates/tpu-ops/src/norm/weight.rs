@@ -68,7 +68,10 @@ pub(super) fn weight_norm_backward(
 pub(super) fn renorm(b: &mut B, x: Value, p: Number, dim: i64, maxnorm: Scalar) -> Result<Value> {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     ensure!(p.to_f64() > 0.0, "renorm: non-positive-norm not supported");
-    ensure!(rank > 1, "renorm: input needs at least 2 dimensions, got {rank} dimensions");
+    ensure!(
+        rank > 1,
+        "renorm: input needs at least 2 dimensions, got {rank} dimensions"
+    );
     let dim = check::dim(dim, rank)?;
     let wide = promote::widen(b, x);
     let size = b.abs(wide);

@@ -43,8 +43,17 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
              equal to 0"
     );
     let dtype = b.dtype(x);
-    ensure!(dtype.is_float(), NotImplemented, "\"{op}\" not implemented for '{}'", dtype.torch());
-    Ok(Sizes { lead: dims[..=batch].into(), input: dims[batch + 1..].into(), out: out.into() })
+    ensure!(
+        dtype.is_float(),
+        NotImplemented,
+        "\"{op}\" not implemented for '{}'",
+        dtype.torch()
+    );
+    Ok(Sizes {
+        lead: dims[..=batch].into(),
+        input: dims[batch + 1..].into(),
+        out: out.into(),
+    })
 }
 
 impl Sizes {
@@ -66,17 +75,27 @@ impl Sizes {
     }
 
     fn windows(&self, i: usize) -> Vec<(i64, i64)> {
-        (0..self.out[i]).map(|o| window(self.input[i], self.out[i], o)).collect()
+        (0..self.out[i])
+            .map(|o| window(self.input[i], self.out[i], o))
+            .collect()
     }
 
     fn counts(&self) -> Vec<Vec<i64>> {
-        let count = |i| self.windows(i).iter().map(|(start, end)| end - start).collect();
+        let count = |i| {
+            self.windows(i)
+                .iter()
+                .map(|(start, end)| end - start)
+                .collect()
+        };
         (0..self.input.len()).map(count).collect()
     }
 
     fn table(&self, i: usize) -> Table {
         let row = |(start, end)| (start..end).map(|e| (e, 1.0)).collect();
-        Table::new(self.windows(i).into_iter().map(row).collect(), self.input[i])
+        Table::new(
+            self.windows(i).into_iter().map(row).collect(),
+            self.input[i],
+        )
     }
 
     /// The input's dimensions with the evenly covered ones split into window and place therein,
@@ -137,7 +156,9 @@ pub(super) fn avg_pool_backward<const N: usize>(
         grad = s.table(i).transposed().apply(b, grad, i as i64 + 1)?;
     }
     let (split, axes) = s.split();
-    let kept: Dims = (0..split.len() as i64).filter(|i| !axes.contains(i)).collect();
+    let kept: Dims = (0..split.len() as i64)
+        .filter(|i| !axes.contains(i))
+        .collect();
     let grad = b.broadcast_in_dim(grad, &split, &kept)?;
     let grad = b.convert(grad, dtype);
     Ok(b.reshape(grad, &s.outer(&s.input))?)
@@ -172,7 +193,11 @@ pub(super) fn max_pool<const N: usize>(
 fn fold(b: &mut B, found: Found, s: &Sizes, i: usize) -> Result<Found> {
     let axis = i as i64 + 1;
     let windows = s.windows(i);
-    let width = windows.iter().map(|(start, end)| end - start).max().unwrap_or(1);
+    let width = windows
+        .iter()
+        .map(|(start, end)| end - start)
+        .max()
+        .unwrap_or(1);
     let all = |f: fn(i64, i64) -> i64| -> Vec<i64> {
         let window = |(start, end): &(i64, i64)| {
             let (start, end) = (*start, *end);

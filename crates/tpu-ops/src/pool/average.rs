@@ -32,7 +32,11 @@ impl WindowSum {
         (low[at], high[at], interior[at]) = (self.low, reach - spaced - self.low, self.interior);
         let zero = b.scalar(0, b.dtype(x));
         let x = b.pad(x, zero, &low, &high, &interior)?;
-        if self.kernel <= UNROLLED { self.unrolled(b, x) } else { self.folded(b, x) }
+        if self.kernel <= UNROLLED {
+            self.unrolled(b, x)
+        } else {
+            self.folded(b, x)
+        }
     }
 
     fn unrolled(&self, b: &mut B, x: Value) -> Result<Value> {
@@ -75,8 +79,9 @@ pub(super) fn divide(
     let mut common = one_divisor.unwrap_or(1);
     let mut divisor = None;
     for (i, counts) in counts.iter().enumerate().filter(|_| one_divisor.is_none()) {
-        if counts.iter().all(|n| *n == counts[0]) {
-            common *= counts[0];
+        let first_count = counts.first().copied().unwrap_or(1);
+        if counts.iter().all(|n| *n == first_count) {
+            common *= first_count;
             continue;
         }
         let along = b.constant_ints(counts, DType::I32);
@@ -110,7 +115,9 @@ fn counts(w: &Windows, i: usize, count_include_pad: bool) -> Vec<i64> {
 }
 
 fn all_counts(w: &Windows, count_include_pad: bool) -> Vec<Vec<i64>> {
-    (0..w.kernel.len()).map(|i| counts(w, i, count_include_pad)).collect()
+    (0..w.kernel.len())
+        .map(|i| counts(w, i, count_include_pad))
+        .collect()
 }
 
 fn not_zero(divisor: Option<i64>) -> Result<()> {
@@ -149,7 +156,13 @@ pub(super) fn avg_pool<const N: usize>(
         };
         x = sum.apply(b, x)?;
     }
-    let mean = divide(b, x, &all_counts(&w, count_include_pad), 1, divisor_override)?;
+    let mean = divide(
+        b,
+        x,
+        &all_counts(&w, count_include_pad),
+        1,
+        divisor_override,
+    )?;
     let mean = b.convert(mean, dtype);
     Ok(b.reshape(mean, &w.outer(&w.out))?)
 }
@@ -174,7 +187,13 @@ pub(super) fn avg_pool_backward<const N: usize>(
     let dtype = b.dtype(input);
     let grad = promote::widen(b, grad_output);
     let grad = b.reshape(grad, &w.flat(&w.out))?;
-    let mut grad = divide(b, grad, &all_counts(&w, count_include_pad), 1, divisor_override)?;
+    let mut grad = divide(
+        b,
+        grad,
+        &all_counts(&w, count_include_pad),
+        1,
+        divisor_override,
+    )?;
     for i in 0..N {
         let sum = WindowSum {
             axis: i as i64 + 1,

@@ -41,7 +41,11 @@ pub(super) fn max_pool<const N: usize>(
 
 /// The type that positions in a plane are computed in.
 pub(super) fn position_type(plane: &[i64]) -> DType {
-    if plane.iter().product::<i64>() < i64::from(i32::MAX) { DType::I32 } else { DType::I64 }
+    if plane.iter().product::<i64>() < i64::from(i32::MAX) {
+        DType::I32
+    } else {
+        DType::I64
+    }
 }
 
 /// Positions in a plane of sizes `plane` from coordinates: `coordinates(i)` has one per element of
@@ -80,7 +84,9 @@ fn unrolled(b: &mut B, x: Value, w: &Windows) -> Result<Found> {
     let n = w.kernel.len();
     let dims = w.flat(&w.out);
     let padded = pad_lowest(b, x, w)?;
-    let base = positions(b, &dims, &w.input, |i| (0..w.out[i]).map(|o| w.start(i, o)).collect())?;
+    let base = positions(b, &dims, &w.input, |i| {
+        (0..w.out[i]).map(|o| w.start(i, o)).collect()
+    })?;
     let first = positions(b, &dims, &w.input, |i| {
         let inside = |start: i64| start.max(start.rem_euclid(w.dilation[i]));
         (0..w.out[i]).map(|o| inside(w.start(i, o))).collect()
@@ -143,7 +149,10 @@ pub(super) fn larger(b: &mut B, found: Found, next: Found) -> Result<Found> {
     if let Some(nan) = is_nan(b, next.0)? {
         better = b.or(better, nan)?;
     }
-    Ok((b.select(better, next.0, found.0)?, b.select(better, next.1, found.1)?))
+    Ok((
+        b.select(better, next.0, found.0)?,
+        b.select(better, next.1, found.1)?,
+    ))
 }
 
 /// As [`larger`] in any order: equal values are decided by position, the last of NaNs wins.
@@ -160,7 +169,10 @@ fn larger_of(b: &mut B, found: Found, next: Found) -> Result<Found> {
         let newer = b.and(nan, newer)?;
         better = b.or(better, newer)?;
     }
-    Ok((b.select(better, next.0, found.0)?, b.select(better, next.1, found.1)?))
+    Ok((
+        b.select(better, next.0, found.0)?,
+        b.select(better, next.1, found.1)?,
+    ))
 }
 
 /// What an element that is not there counts as.

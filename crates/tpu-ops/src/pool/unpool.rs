@@ -21,7 +21,12 @@ fn unpool<const N: usize>(b: &mut B, x: Value, indices: Value, output_size: Dims
         "Input to max_unpooling{N}d should be a {few}d or {many}d Tensor, but got a tensor with \
          {rank} dimensions."
     );
-    let names = ["", "", "two elements (height, width)", "three elements (depth, height, width)"];
+    let names = [
+        "",
+        "",
+        "two elements (height, width)",
+        "three elements (depth, height, width)",
+    ];
     ensure!(
         output_size.len() == N,
         "There should be exactly {} in output_size, but got {} elements.",
@@ -64,8 +69,12 @@ pub(super) fn unpool3d(
 }
 
 /// Dimensions by the names that errors call them.
-const AXES: [[&str; 3]; 4] =
-    [[""; 3], [""; 3], ["height", "width", ""], ["time", "height", "width"]];
+const AXES: [[&str; 3]; 4] = [
+    [""; 3],
+    [""; 3],
+    ["height", "width", ""],
+    ["time", "height", "width"],
+];
 
 /// Max pooling over `output_size` windows, whose places are drawn: `random_samples` (`[N, C,
 /// dimensions]`) holds one number in `[0, 1)` per plane and dimension.
@@ -81,6 +90,10 @@ pub(super) fn fractional<const N: usize>(
     ensure!(
         b.dtype(random_samples) == dtype,
         "Expect _random_samples to have the same dtype as input"
+    );
+    ensure!(
+        kernel_size.len() == N && output_size.len() == N,
+        "fractional_max_pool{N}d: kernel_size and output_size must have {N} elements"
     );
     for (i, name) in AXES[N].iter().enumerate().take(N) {
         let (kernel, input) = (kernel_size[i], spatial[i]);

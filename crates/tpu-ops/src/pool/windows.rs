@@ -23,22 +23,36 @@ fn count(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ceil
         input + 2 * padding - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
     let out = room.div_euclid(stride) + 1;
     // The last window has to start inside the input or its left padding.
-    if ceil && (out - 1) * stride >= input + padding { out - 1 } else { out }
+    if ceil && (out - 1) * stride >= input + padding {
+        out - 1
+    } else {
+        out
+    }
 }
 
 /// `3x5x5`
 fn by(sizes: &[i64]) -> String {
-    sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+    sizes
+        .iter()
+        .map(i64::to_string)
+        .collect::<Vec<_>>()
+        .join("x")
 }
 
 fn per_dimension<const N: usize>(op: &str, name: &str, given: &Dims) -> Result<Dims> {
     let tuple = ["", "one int", "two ints", "three ints"][N];
-    let omitted = if name == "stride" { "be omitted, " } else { "be " };
+    let omitted = if name == "stride" {
+        "be omitted, "
+    } else {
+        "be "
+    };
     ensure!(
         given.len() == 1 || given.len() == N,
         "{op}: {name} must {omitted}a single int, or a tuple of {tuple}"
     );
-    Ok((0..N).map(|i| given[if given.len() == 1 { 0 } else { i }]).collect())
+    Ok((0..N)
+        .map(|i| given[if given.len() == 1 { 0 } else { i }])
+        .collect())
 }
 
 impl Windows {
@@ -65,7 +79,16 @@ impl Windows {
         check_values(&kernel, &stride, &padding, &dilation)?;
         let (lead, input) = split::<N>(b, x)?;
         let out: Dims = (0..N)
-            .map(|i| count(input[i], kernel[i], stride[i], padding[i], dilation[i], ceil))
+            .map(|i| {
+                count(
+                    input[i],
+                    kernel[i],
+                    stride[i],
+                    padding[i],
+                    dilation[i],
+                    ceil,
+                )
+            })
             .collect();
         let channels = lead.last().copied().unwrap_or(1);
         ensure!(
@@ -75,7 +98,15 @@ impl Windows {
             by(&input),
             by(&out)
         );
-        Ok(Self { lead, input, kernel, stride, padding, dilation, out })
+        Ok(Self {
+            lead,
+            input,
+            kernel,
+            stride,
+            padding,
+            dilation,
+            out,
+        })
     }
 
     /// The windows of a backward pass, whose gradient must have the forward's sizes.
@@ -168,6 +199,10 @@ pub(super) fn split<const N: usize>(b: &B, x: Value) -> Result<(Dims, Dims)> {
 /// # Errors
 /// For a `Bool` tensor.
 pub(super) fn not_bool(b: &B, x: Value, op: &str) -> Result<()> {
-    ensure!(b.dtype(x) != DType::Bool, NotImplemented, "\"{op}\" not implemented for 'Bool'");
+    ensure!(
+        b.dtype(x) != DType::Bool,
+        NotImplemented,
+        "\"{op}\" not implemented for 'Bool'"
+    );
     Ok(())
 }

@@ -20,7 +20,11 @@ fn modes(interpolation: i64, padding: i64) -> Result<(Interpolation, Outside)> {
         0 => Interpolation::Linear,
         1 => Interpolation::Nearest,
         2 => Interpolation::Cubic,
-        other => return Err(Error::runtime(format!("unknown interpolation mode {other}"))),
+        other => {
+            return Err(Error::runtime(format!(
+                "unknown interpolation mode {other}"
+            )));
+        }
     };
     let outside = match padding {
         0 => Outside::Zeros,
@@ -67,7 +71,11 @@ impl Sampler {
             N == 2 || interpolation != Interpolation::Cubic,
             "grid_sampler(): bicubic interpolation only supports 4D input"
         );
-        let axes = x[2..].iter().map(|&size| Axis { size, align_corners, outside });
+        let axes = x[2..].iter().map(|&size| Axis {
+            size,
+            align_corners,
+            outside,
+        });
         Ok(Self {
             n: x[0],
             channels: x[1],
@@ -105,8 +113,10 @@ impl Sampler {
             flat /= t.taps.len();
         }
         let dims = [self.n, self.points];
-        let (mut index, mut there) =
-            (b.full(0, DType::I32, &dims), b.full(true, DType::Bool, &dims));
+        let (mut index, mut there) = (
+            b.full(0, DType::I32, &dims),
+            b.full(true, DType::Bool, &dims),
+        );
         for (axis, tap) in self.axes.iter().zip(&taps) {
             let inside = axis.contains(b, tap.at)?;
             there = b.and(there, inside)?;
@@ -230,7 +240,11 @@ pub(super) fn sample<const N: usize>(
     let image = sampler.image(b, input)?;
     let grid = b.convert(grid, b.dtype(image));
     let taps = sampler.taps(b, grid)?;
-    let mut sum = b.full(0, b.dtype(image), &[sampler.n, sampler.channels, sampler.points]);
+    let mut sum = b.full(
+        0,
+        b.dtype(image),
+        &[sampler.n, sampler.channels, sampler.points],
+    );
     for corner in sampler.corners(b, &taps)? {
         let found = sampler.read(b, image, &corner)?;
         let weight = weight(b, &corner.taps, None)?;
@@ -284,8 +298,18 @@ pub(super) fn sample_backward<const N: usize>(
 
 /// Numbers that span `-1..1`, ends included with `align_corners`, else inset by half a step.
 fn span(n: i64, align_corners: bool) -> Vec<f64> {
-    let inset = if align_corners { 1.0 } else { (n - 1) as f64 / n as f64 };
-    let at = |i: i64| if n <= 1 { 0.0 } else { (2 * i - (n - 1)) as f64 / (n - 1) as f64 };
+    let inset = if align_corners {
+        1.0
+    } else {
+        (n - 1) as f64 / n as f64
+    };
+    let at = |i: i64| {
+        if n <= 1 {
+            0.0
+        } else {
+            (2 * i - (n - 1)) as f64 / (n - 1) as f64
+        }
+    };
     (0..n).map(|i| at(i) * inset).collect()
 }
 

@@ -49,7 +49,13 @@ impl Resampling {
         align_corners: bool,
         factor: Option<f64>,
     ) -> Self {
-        Self { input, output, align_corners, factor, double: dtype == DType::F64 }
+        Self {
+            input,
+            output,
+            align_corners,
+            factor,
+            double: dtype == DType::F64,
+        }
     }
 
     /// Rounds to the type that is computed in.
@@ -84,14 +90,14 @@ impl Resampling {
     }
 
     fn nearest(&self, kernel: Kernel, o: i64) -> i64 {
-        let single = Self { double: false, align_corners: false, ..*self };
+        let single = Self {
+            double: false,
+            align_corners: false,
+            ..*self
+        };
         let scale = single.scale();
         let source = if kernel == Kernel::NearestExact {
             single.round(single.round(o as f64 + 0.5) * scale)
-        } else if self.output == self.input {
-            return o;
-        } else if self.output == 2 * self.input {
-            return o / 2;
         } else {
             single.round(o as f64 * scale)
         };
@@ -126,9 +132,6 @@ impl Resampling {
     }
 
     fn cubic(&self, o: i64) -> Vec<(i64, f64)> {
-        if self.input == self.output {
-            return vec![(o, 1.0)];
-        }
         let (first, t) = self.guard(self.source(o, true));
         let weights = self.cubic_weights(t);
         let element = |k: i64| (first + k - 1).clamp(0, self.input - 1);
@@ -146,9 +149,17 @@ impl Resampling {
     fn area(&self, filter: Filter, o: i64) -> Vec<(i64, f64)> {
         let scale = self.scale();
         let reach = filter.reach();
-        let support = if scale >= 1.0 { self.round(reach * scale) } else { reach };
+        let support = if scale >= 1.0 {
+            self.round(reach * scale)
+        } else {
+            reach
+        };
         let most = support.ceil() as i64 * 2 + 1;
-        let shrink = if scale >= 1.0 { self.round(1.0 / scale) } else { 1.0 };
+        let shrink = if scale >= 1.0 {
+            self.round(1.0 / scale)
+        } else {
+            1.0
+        };
         let centre = self.round(scale * (o as f64 + 0.5));
         let lower = self.round(self.round(centre - support) + 0.5);
         let upper = self.round(self.round(centre + support) + 0.5);
@@ -161,7 +172,11 @@ impl Resampling {
         let weights: Vec<f64> = (0..count).map(weight).collect();
         let total = weights.iter().fold(0.0, |sum, w| self.round(sum + w));
         let total = if total == 0.0 { 1.0 } else { total };
-        weights.iter().zip(first..).map(|(w, i)| (i, self.round(w / total))).collect()
+        weights
+            .iter()
+            .zip(first..)
+            .map(|(w, i)| (i, self.round(w / total)))
+            .collect()
     }
 }
 

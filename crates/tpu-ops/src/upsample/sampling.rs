@@ -70,7 +70,10 @@ impl Axis {
     pub(super) fn taps(&self, b: &mut B, x: Value, interpolation: Interpolation) -> Result<Taps> {
         let (source, stretch) = self.unnormalize(b, x)?;
         if interpolation == Interpolation::Cubic {
-            return Ok(Taps { taps: self.cubic(b, source)?, stretch });
+            return Ok(Taps {
+                taps: self.cubic(b, source)?,
+                stretch,
+            });
         }
         let (source, turn) = self.bring_inside(b, source)?;
         let stretch = b.multiply(stretch, turn)?;
@@ -93,7 +96,10 @@ impl Axis {
         if self.align_corners {
             let half = b.full_like(x, 0.5);
             let x = b.multiply(x, half)?;
-            return Ok((linear(b, x, size - 1.0, 0.0)?, b.full_like(x, (size - 1.0) / 2.0)));
+            return Ok((
+                linear(b, x, size - 1.0, 0.0)?,
+                b.full_like(x, (size - 1.0) / 2.0),
+            ));
         }
         let x = linear(b, x, size, -1.0)?;
         let half = b.full_like(x, 0.5);
@@ -157,7 +163,10 @@ impl Axis {
     fn cubic(&self, b: &mut B, source: Value) -> Result<Vec<Tap>> {
         let first = b.floor(source);
         let t = b.subtract(source, first)?;
-        let (near, far) = ([A + 2.0, -(A + 3.0), 0.0, 1.0], [A, -5.0 * A, 8.0 * A, -4.0 * A]);
+        let (near, far) = (
+            [A + 2.0, -(A + 3.0), 0.0, 1.0],
+            [A, -5.0 * A, 8.0 * A, -4.0 * A],
+        );
         let mut taps = Vec::new();
         for (k, kernel) in [far, near, near, far].into_iter().enumerate() {
             // The distance from the sample, growing or shrinking with its coordinate.
@@ -188,6 +197,17 @@ fn neighbours(b: &mut B, source: Value) -> Result<Vec<Tap>> {
     let rest = b.subtract(second, source)?;
     let behind = b.subtract(source, first)?;
     let (minus, plus) = (b.full_like(source, -1), b.full_like(source, 1));
-    let before = Tap { at: first, weight: rest, slope: minus };
-    Ok(vec![before, Tap { at: second, weight: behind, slope: plus }])
+    let before = Tap {
+        at: first,
+        weight: rest,
+        slope: minus,
+    };
+    Ok(vec![
+        before,
+        Tap {
+            at: second,
+            weight: behind,
+            slope: plus,
+        },
+    ])
 }

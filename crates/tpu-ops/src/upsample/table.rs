@@ -29,7 +29,10 @@ impl Table {
                 rows[i as usize].push((o as i64, weight));
             }
         }
-        Self { rows, input: self.rows.len() as i64 }
+        Self {
+            rows,
+            input: self.rows.len() as i64,
+        }
     }
 
     fn width(&self) -> usize {
@@ -40,11 +43,17 @@ impl Table {
     fn term(&self, k: usize) -> (Vec<i64>, Vec<bool>) {
         let any = |row: &Vec<(i64, f64)>| row.get(k).or(row.last()).map_or(0, |t| t.0);
         let there = |row: &Vec<(i64, f64)>| k < row.len();
-        (self.rows.iter().map(any).collect(), self.rows.iter().map(there).collect())
+        (
+            self.rows.iter().map(any).collect(),
+            self.rows.iter().map(there).collect(),
+        )
     }
 
     fn weights(&self, k: usize) -> Vec<f64> {
-        self.rows.iter().map(|row| row.get(k).map_or(0.0, |t| t.1)).collect()
+        self.rows
+            .iter()
+            .map(|row| row.get(k).map_or(0.0, |t| t.1))
+            .collect()
     }
 
     /// The map along dimension `dim` of `x`, of a floating-point type.
@@ -93,7 +102,10 @@ impl Table {
 fn weigh(b: &mut B, x: Value, axes: &[i64], weights: &[f64], there: &[bool]) -> Result<Value> {
     let (dtype, dims) = (b.dtype(x), b.dims(x));
     let mut out = x;
-    let trivial = weights.iter().zip(there).all(|(w, there)| *w == 1.0 || !there);
+    let trivial = weights
+        .iter()
+        .zip(there)
+        .all(|(w, there)| *w == 1.0 || !there);
     if !trivial {
         let weights = b.constant_floats(weights, dtype);
         let weights = b.broadcast_in_dim(weights, &dims, axes)?;
@@ -122,8 +134,17 @@ pub(crate) fn pick(b: &mut B, x: Value, dim: i64, elements: &[i64]) -> Result<Va
         strides[dim as usize] = step;
         return Ok(b.slice(x, &start, &limit, &strides)?);
     }
-    let times = if from > 0 && to % from == 0 { to / from } else { 0 };
-    if times > 0 && elements.iter().enumerate().all(|(o, i)| o as i64 / times == *i) {
+    let times = if from > 0 && to % from == 0 {
+        to / from
+    } else {
+        0
+    };
+    if times > 0
+        && elements
+            .iter()
+            .enumerate()
+            .all(|(o, i)| o as i64 / times == *i)
+    {
         return repeat(b, x, dim, times);
     }
     gather(b, x, dim, elements)
