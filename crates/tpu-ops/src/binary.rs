@@ -42,6 +42,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("ldexp.Tensor",          ldexp),
     pointwise!("lerp.Scalar",           lerp_number),
     pointwise!("lerp.Tensor",           lerp_tensor),
+    pointwise!("linalg_cross",          cross),
     pointwise!("logaddexp",             floats(logaddexp)),
     pointwise!("logaddexp2",            reals("logaddexp2", logaddexp2)),
     pointwise!("mul.Scalar",            with_number(mul)),
@@ -564,6 +565,34 @@ fn xlog1py<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
 fn xlogy<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
     let product = x.eq(0.0).pick(x.full(0.0), x * y.log());
     y.is_nan().pick(y, product)
+}
+
+/// `x × y` along `dim`, where both have three elements after broadcasting.
+fn cross(b: &mut B, x: Value, y: Value, dim: i64) -> Result<Value> {
+    let (rx, ry) = (b.rank(x), b.rank(y));
+    ensure!(
+        rx == ry,
+        "linalg.cross: inputs must have the same number of dimensions."
+    );
+    let both = together(b, &[x, y])?;
+    let dim = check::dim(dim, rx)?;
+    let sizes = [b.dims(x), b.dims(y)].map(|d| d.get(dim as usize).copied().unwrap_or(1));
+    ensure!(
+        sizes == [3, 3],
+        "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
+        sizes[0],
+        sizes[1]
+    );
+    let [x1, y1] = [rotated(b, both[0], dim, 1)?, rotated(b, both[1], dim, 1)?];
+    let [x2, y2] = [rotated(b, both[0], dim, 2)?, rotated(b, both[1], dim, 2)?];
+    formula(b, [x1, y2, x2, y1], |[x1, y2, x2, y1]| x1 * y2 - x2 * y1)
+}
+
+/// Element `i` of `dim` is element `i + by` of the operand, around the end.
+fn rotated(b: &mut B, x: Value, dim: i64, by: i64) -> Result<Value> {
+    let size = b.dims(x)[dim as usize];
+    let (head, tail) = (b.slice_dim(x, dim, 0, by)?, b.slice_dim(x, dim, by, size)?);
+    Ok(b.concatenate(&[tail, head], dim)?)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn rows_of_f32() {
         ldexp.Tensor: maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply -> tensor<2x4xf32>
         lerp.Scalar: broadcast_in_dim abs compare subtract multiply add subtract subtract multiply subtract select -> tensor<2x4xf32>
         lerp.Tensor: abs compare subtract multiply add subtract subtract multiply subtract select -> tensor<2x4xf32>
+        linalg_cross: Runtime: linalg.cross: inputs dimension 1 must have length 3. Got 4 and 4
         logaddexp: maximum subtract abs negate exponential log_plus_one add abs compare compare and select -> tensor<2x4xf32>
         logaddexp2: subtract abs negate maximum multiply exponential log_plus_one divide add abs compare compare and select -> tensor<2x4xf32>
         mul.Scalar: broadcast_in_dim multiply -> tensor<2x4xf32>
@@ -91,6 +92,7 @@ fn rows_of_bf16() {
         ldexp.Tensor: convert convert maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply convert -> tensor<2x4xbf16>
         lerp.Scalar: convert convert broadcast_in_dim abs compare subtract multiply add subtract subtract multiply subtract select convert -> tensor<2x4xbf16>
         lerp.Tensor: convert convert convert abs compare subtract multiply add subtract subtract multiply subtract select convert -> tensor<2x4xbf16>
+        linalg_cross: Runtime: linalg.cross: inputs dimension 1 must have length 3. Got 4 and 4
         logaddexp: convert convert maximum subtract abs negate exponential log_plus_one add abs compare compare and select convert -> tensor<2x4xbf16>
         logaddexp2: convert convert subtract abs negate maximum multiply exponential log_plus_one divide add abs compare compare and select convert -> tensor<2x4xbf16>
         mul.Scalar: convert broadcast_in_dim multiply convert -> tensor<2x4xbf16>
@@ -146,6 +148,7 @@ fn rows_of_i32() {
         ldexp.Tensor: convert convert maximum minimum divide compare ceil floor select power multiply subtract power multiply multiply multiply -> tensor<2x4xf32>
         lerp.Scalar: NotImplemented: "lerp_kernel_scalar" not implemented for 'Int'
         lerp.Tensor: NotImplemented: "lerp_kernel_scalar" not implemented for 'Int'
+        linalg_cross: Runtime: linalg.cross: inputs dimension 1 must have length 3. Got 4 and 4
         logaddexp: convert convert maximum subtract abs negate exponential log_plus_one add abs compare compare and select -> tensor<2x4xf32>
         logaddexp2: convert convert subtract abs negate maximum multiply exponential log_plus_one divide add abs compare compare and select -> tensor<2x4xf32>
         mul.Scalar: broadcast_in_dim multiply -> tensor<2x4xi32>
