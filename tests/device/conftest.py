@@ -8,11 +8,16 @@ import pytest
 
 
 @pytest.fixture
-def python():
-    """`python(code, **variables)` runs `code` and returns what it printed; it must succeed."""
+def python(tmp_path):
+    """`python(code, **variables)` runs `code` as a file and returns what it printed.
+
+    It must succeed.
+    """
 
     def run(code, **variables):
-        command = [sys.executable, "-c", code]
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        command = [sys.executable, program]
         environment = dict(os.environ, **variables)
         result = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=300
