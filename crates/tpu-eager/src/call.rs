@@ -113,6 +113,9 @@ pub enum Outcome {
     Resize(Arc<Entry>),
 }
 
+/// Signatures that are remembered; an executable takes about 0.2 MB of host memory.
+const MOST_SIGNATURES: usize = 1 << 14;
+
 type Signatures = RwLock<FxHashMap<Box<[u8]>, Arc<Entry>>>;
 static SIGNATURES: std::sync::LazyLock<Signatures> = std::sync::LazyLock::new(Signatures::default);
 
@@ -212,8 +215,13 @@ impl Call<'_, '_> {
         }
         let lowered = lower(self)?;
         let entry = Arc::new(self.compile(runtime, lowered)?);
-        let key = gathered.key.as_slice().into();
-        SIGNATURES.write().insert(key, Arc::clone(&entry));
+        let mut known = SIGNATURES.write();
+        if known.len() >= MOST_SIGNATURES {
+            // A stream of ever new shapes: what is still in use comes back from disk.
+            known.clear();
+            runtime.clear_programs();
+        }
+        known.insert(gathered.key.as_slice().into(), Arc::clone(&entry));
         Ok(entry)
     }
 
@@ -270,50 +278,48 @@ impl Call<'_, '_> {
     }
 
     /// The program's arguments; the second result says which storages gave their buffer away.
+    /// They give it last, when nothing can fail any more.
     fn bind(
         &self,
         runtime: &Runtime,
         gathered: &Gathered<'_>,
         entry: &Entry,
     ) -> Result<(Args, SmallVec<[bool; 8]>)> {
-        let mut args = Args::new();
-        let mut taken = SmallVec::new();
         let (seed, offset) = if entry.drawn > 0 {
             self.host.reserve(entry.drawn)
         } else {
             (0, 0)
         };
-        for ((slot, dtype), donate) in entry.slots.iter().zip(&entry.donates) {
-            let mut gave = false;
-            args.push(match *slot {
+        let mut kept = SmallVec::<[Arc<Buffer>; 8]>::new();
+        for (slot, dtype) in &entry.slots {
+            kept.push(match *slot {
                 Slot::Buffer(i) => {
                     let input = gathered.inputs[i as usize];
-                    match donate
-                        .then(|| input.cell.take())
-                        .flatten()
-                        .map(Arc::try_unwrap)
-                    {
-                        Some(Ok(buffer)) => {
-                            gave = true;
-                            LaunchArg::Donate(buffer)
-                        }
-                        // Somebody else reads this buffer: it stays, and the program copies it.
-                        Some(Err(shared)) => {
-                            input.cell.set(Arc::clone(&shared));
-                            LaunchArg::Keep(shared)
-                        }
-                        None => LaunchArg::Keep(input.cell.get_or_zeros(input.dtype)?),
-                    }
+                    input.cell.get_or_zeros(input.dtype)?
                 }
                 Slot::SEED => random(runtime, seed)?,
                 Slot::OFFSET => random(runtime, offset)?,
                 Slot::Number(i) => {
                     let number = gathered.numbers[i as usize];
-                    LaunchArg::Keep(runtime.numbers.buffer(runtime, number, *dtype)?)
+                    runtime.numbers.buffer(runtime, number, *dtype)?
                 }
             });
-            taken.push(gave);
         }
+        let mut taken = SmallVec::new();
+        let donate = |((buffer, donates), (slot, _)): ((Arc<Buffer>, &bool), &(Slot, DType))| {
+            let arg = match *slot {
+                Slot::Buffer(i) if *donates => take(gathered.inputs[i as usize].cell, buffer),
+                _ => LaunchArg::Keep(buffer),
+            };
+            taken.push(matches!(arg, LaunchArg::Donate(_)));
+            arg
+        };
+        let args = kept
+            .into_iter()
+            .zip(&entry.donates)
+            .zip(&entry.slots)
+            .map(donate)
+            .collect();
         Ok((args, taken))
     }
 
@@ -394,10 +400,26 @@ fn tier(module: &Module) -> Tier {
     }
 }
 
-fn random(runtime: &Runtime, bits: u64) -> Result<LaunchArg> {
+fn random(runtime: &Runtime, bits: u64) -> Result<Arc<Buffer>> {
     let shape = Shape::new(element_type(DType::U64), &[]);
     let bytes = Number::Int(bits as i64).bytes(DType::U64);
-    Ok(LaunchArg::Keep(Arc::new(runtime.upload(&bytes, &shape)?)))
+    Ok(Arc::new(runtime.upload(&bytes, &shape)?))
+}
+
+/// The storage's buffer, to be overwritten if nobody else reads it; else it stays, and the program
+/// copies it.
+fn take(cell: &Cell, buffer: Arc<Buffer>) -> LaunchArg {
+    let Some(held) = cell.take() else {
+        return LaunchArg::Keep(buffer);
+    };
+    drop(buffer);
+    match Arc::try_unwrap(held) {
+        Ok(buffer) => LaunchArg::Donate(buffer),
+        Err(shared) => {
+            cell.set(Arc::clone(&shared));
+            LaunchArg::Keep(shared)
+        }
+    }
 }
 
 /// After a failed launch: storages get their buffers back, if those still live.
