@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.types import Device
 
-from torch_tpu import _memory as memory
-from torch_tpu import _random as random
+from torch_tpu import _memory as memory  # noqa: F401
+from torch_tpu import _random as random  # noqa: F401
 from torch_tpu._memory import *  # noqa: F403
 from torch_tpu._modes import *  # noqa: F403
 from torch_tpu._properties import *  # noqa: F403

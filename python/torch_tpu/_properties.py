@@ -66,7 +66,11 @@ def get_device_capability(device: Device = None) -> tuple[int, int]:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that ``torch.autocast("tpu", dtype=...)`` takes; bfloat16 is the default."""
+    """The dtypes that ``torch.autocast("tpu", dtype=...)`` takes.
+
+    bfloat16 is the default in the thread that imported torch. PyTorch keeps the default per thread
+    and starts others with float16, so name the dtype there.
+    """
     return [torch.bfloat16, torch.float16]
 
 

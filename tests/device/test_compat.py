@@ -6,9 +6,8 @@ import os
 import sys
 
 import pytest
-import safetensors
 import torch
-import torch_tpu
+
 import torch_tpu
 from torch_tpu import compat
 
