@@ -11,6 +11,7 @@ mod dtype;
 mod error;
 mod gather;
 mod layout;
+mod linalg;
 mod lower;
 mod numbers;
 mod pending;

@@ -195,16 +195,18 @@ impl<'a> Lowering<'a> {
         } else {
             x
         };
-        Ok(if t.neg { self.b.negate(x) } else { x })
+        let x = if t.neg { self.b.negate(x) } else { x };
+        if !t.is_contiguous() {
+            self.b.mark_strided(x);
+        }
+        Ok(x)
     }
 
     /// The storage's elements as the tensor's type, in any shape.
     fn storage(&mut self, t: &Tensor<'a>, slot: u32) -> Result<Value> {
-        let (dtype, dims) = t
-            .cell
-            .held_type()
-            .unwrap_or_else(|| (t.dtype, [t.storage_numel()].as_slice().into()));
-        let base = self.b.param(Slot::Buffer(slot), Type { dtype, dims });
+        let held = self.inputs[slot as usize].held();
+        let dtype = held.dtype;
+        let base = self.b.param(Slot::Buffer(slot), held);
         if dtype == t.dtype {
             return Ok(base);
         }
@@ -262,7 +264,7 @@ impl<'a> Lowering<'a> {
         if resize.is_empty() {
             self.write(kernel, &outs[fresh..], targets, &mut values, &mut written)?;
             for (slot, output) in &written {
-                let ty = self.held(*slot);
+                let ty = self.inputs[*slot as usize].held();
                 let param = self.b.param(Slot::Buffer(*slot), ty);
                 aliases.push((*output, param));
             }
@@ -288,16 +290,6 @@ impl<'a> Lowering<'a> {
             drawn,
         };
         Ok(Lowered { module, entry })
-    }
-
-    /// Type of the buffer that a slot's storage holds.
-    fn held(&self, slot: u32) -> Type {
-        let input = &self.inputs[slot as usize];
-        let (dtype, dims) = input.cell.held_type().unwrap_or_else(|| {
-            let n = input.cell.nbytes() / input.dtype.size();
-            (input.dtype, [n as i64].as_slice().into())
-        });
-        Type { dtype, dims }
     }
 
     fn fresh(
@@ -398,7 +390,7 @@ impl<'a> Lowering<'a> {
         base: Option<Value>,
     ) -> Result<Value> {
         let t = &target.tensor;
-        let held = self.held(slot);
+        let held = self.inputs[slot as usize].held();
         let same = held.dtype == t.dtype;
         let mut failed = None;
         let new = match &target.view {

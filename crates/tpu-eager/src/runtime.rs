@@ -85,6 +85,9 @@ impl Runtime {
     fn open(path: &Path, platform: Platform) -> Result<Self> {
         let plugin = Plugin::load(path)?;
         let client = platform.client(&plugin)?;
+        if platform == Platform::Cpu {
+            crate::linalg::register(&plugin)?;
+        }
         if let Some(limit) = client.memory_limit(DEVICE).or_else(memory::host_total) {
             memory::set_limit(DEVICE, limit);
         }

@@ -57,6 +57,7 @@ struct Info {
     slot: Option<Slot>,
     weak: bool,
     undefined: bool,
+    strided: bool,
     /// What the value is a transpose of.
     transposed: Option<(Value, crate::Dims)>,
     used: bool,
@@ -182,6 +183,7 @@ impl Builder {
             slot: None,
             weak: false,
             undefined: false,
+            strided: false,
             transposed: None,
             used: false,
         });
@@ -359,6 +361,17 @@ impl Builder {
     /// Whether the value was made by [`Builder::undefined`].
     pub fn is_undefined(&self, v: Value) -> bool {
         self.values[v.0 as usize].undefined
+    }
+
+    /// Says that the value is a tensor of the call which PyTorch does not hold contiguously; a few
+    /// rows have to know, because their derivatives ask (`_linalg_det`).
+    pub fn mark_strided(&mut self, v: Value) {
+        self.values[v.0 as usize].strided = true;
+    }
+
+    /// Whether the value was marked by [`Builder::mark_strided`].
+    pub fn is_strided(&self, v: Value) -> bool {
+        self.values[v.0 as usize].strided
     }
 
     /// Demands that a run-time condition holds. `bad` is a 0-dimensional `I64`: the offending
