@@ -3,6 +3,8 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -201,9 +203,22 @@ bool compatible(const Tensor& self, const Tensor& from) {
   return (dense(self) && dense(from)) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }
 
+// Attention is one program (row `_scaled_dot_product_fused_attention_overrideable`), unless that has no derivative.
+int64_t sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double,
+                   bool, std::optional<double>, bool) {
+  const auto fits = [&](const Tensor& t) { return t.dim() == 4 && t.numel() > 0 && t.dtype() == query.dtype(); };
+  const bool fused = query.is_floating_point() && fits(query) && fits(key) && fits(value) &&
+                     !(mask && mask->defined() && mask->requires_grad());
+  return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
 void record_stream(Tensor& /*self*/, c10::Stream /*stream*/) {}
 }  // namespace
 }  // namespace tpu
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &tpu::sdp_choice)
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", tpu::empty);

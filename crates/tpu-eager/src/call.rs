@@ -198,7 +198,8 @@ impl Call<'_, '_> {
         let mut counts = Vec::with_capacity(cells.len());
         for cell in cells.iter().flatten() {
             let mut bytes = [0; 8];
-            cell.get_or_zeros(DType::I64)?.to_host(&mut bytes)?;
+            cell.get_or_zeros(&Type::scalar(DType::I64))?
+                .to_host(&mut bytes)?;
             counts.push(i64::from_le_bytes(bytes));
         }
         Ok(counts)
@@ -294,8 +295,8 @@ impl Call<'_, '_> {
         for (slot, dtype) in &entry.slots {
             kept.push(match *slot {
                 Slot::Buffer(i) => {
-                    let input = gathered.inputs[i as usize];
-                    input.cell.get_or_zeros(input.dtype)?
+                    let input = &gathered.inputs[i as usize];
+                    input.cell.get_or_zeros(&input.undefined)?
                 }
                 Slot::SEED => random(runtime, seed)?,
                 Slot::OFFSET => random(runtime, offset)?,

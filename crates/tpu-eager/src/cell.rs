@@ -5,7 +5,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
-use tpu_hlo::{DType, Dims};
+use tpu_hlo::{DType, Dims, Type};
 use tpu_pjrt::{Buffer, ElementType, Shape};
 
 /// A storage: a stable address for PyTorch's data pointer, holding an immutable buffer whose
@@ -85,17 +85,16 @@ impl Cell {
         }
     }
 
-    /// The buffer; zeros of `dtype` when the storage was never written.
+    /// The buffer; zeros of type `undefined` when the storage was never written.
     ///
     /// # Errors
     /// [`Error::Lost`], or what making the zeros meets.
-    pub fn get_or_zeros(&self, dtype: DType) -> Result<Arc<Buffer>> {
+    pub fn get_or_zeros(&self, undefined: &Type) -> Result<Arc<Buffer>> {
         if let Some(buffer) = self.get()? {
             return Ok(buffer);
         }
-        let elements = self.nbytes() / dtype.size();
-        let zeros = vec![0; elements * dtype.size()];
-        let shape = Shape::new(element_type(dtype), &[elements as i64]);
+        let shape = Shape::new(element_type(undefined.dtype), &undefined.dims);
+        let zeros = vec![0; shape.size_bytes()];
         let buffer = Arc::new(runtime::get()?.upload(&zeros, &shape)?);
         self.set(Arc::clone(&buffer));
         Ok(buffer)

@@ -1,15 +1,27 @@
 //! One walk over a call's arguments: the key of its program, and what the launch binds.
 use crate::{Arg, Cell, Context, Kernel, Tensor, view::View};
 use smallvec::SmallVec;
-use tpu_hlo::{DType, Number};
+use tpu_hlo::{Number, Type};
 use tpu_ops::Param;
 
 /// A storage that the program may read or overwrite; its index is its buffer slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Input<'a> {
     pub(crate) cell: &'a Cell,
-    /// The type that an undefined storage is read as.
-    pub(crate) dtype: DType,
+    /// What an undefined storage is read as: the tensor's own shape if it is the whole, so that a
+    /// program which overwrites it has nothing to read.
+    pub(crate) undefined: Type,
+}
+
+impl Input<'_> {
+    /// Type of the buffer that the storage holds.
+    pub(crate) fn held(&self) -> Type {
+        let held = self.cell.held_type();
+        held.map_or_else(
+            || self.undefined.clone(),
+            |(dtype, dims)| Type { dtype, dims },
+        )
+    }
 }
 
 /// Key, storages and numbers of a call.
@@ -28,9 +40,12 @@ pub(crate) struct Gathered<'a> {
 pub(crate) fn slot<'a>(inputs: &mut SmallVec<[Input<'a>; 6]>, t: &Tensor<'a>) -> u32 {
     let known = inputs.iter().position(|i| std::ptr::eq(i.cell, t.cell));
     known.unwrap_or_else(|| {
+        let flat = [t.storage_numel()];
+        let dims = if view_of(t).is_none() { t.sizes } else { &flat };
+        let undefined = Type::new(t.dtype, dims);
         inputs.push(Input {
             cell: t.cell,
-            dtype: t.dtype,
+            undefined,
         });
         inputs.len() - 1
     }) as u32
