@@ -149,7 +149,8 @@ struct Boxed final : c10::OperatorKernel {
   size_t arguments;
   bool list_result = false;
   c10::SmallVector<uint8_t, 2> mutated;
-  c10::SmallVector<int8_t, 4> returns;  // argument that a result is, or -1 for a new tensor
+  c10::SmallVector<int8_t, 4>
+      returns;  // argument that a result is, -1 for a new tensor, -2 for an int that nothing reads
 
   Boxed(uint32_t id, const c10::FunctionSchema& schema) : id(id), arguments(schema.arguments().size()) {
     for (size_t i = 0; i < arguments; i++) {
@@ -159,7 +160,9 @@ struct Boxed final : c10::OperatorKernel {
     size_t next = 0;
     for (const auto& r : schema.returns()) {
       const auto* alias = r.alias_info();
-      returns.push_back(alias && alias->isWrite() && next < mutated.size() ? static_cast<int8_t>(mutated[next++]) : -1);
+      const int8_t fresh = r.type()->kind() == c10::TypeKind::IntType ? -2 : -1;
+      returns.push_back(alias && alias->isWrite() && next < mutated.size() ? static_cast<int8_t>(mutated[next++])
+                                                                           : fresh);
       list_result |= r.type()->kind() == c10::TypeKind::ListType;
     }
   }
@@ -194,8 +197,8 @@ struct Boxed final : c10::OperatorKernel {
     size_t next = 0;
     auto values = torch::jit::last(*stack, arguments);
     for (auto r : returns) {
-      if (r >= 0) {
-        out.push_back(values[r]);
+      if (r >= 0 || r == -2) {
+        out.push_back(r == -2 ? c10::IValue(int64_t{0}) : values[r]);
       } else if (list_result) {
         c10::List<at::Tensor> list;
         while (next < results.size()) list.push_back(wrap(results[next++]));
