@@ -4,7 +4,6 @@
 #include <ATen/autocast_mode.h>
 
 namespace {
-
 constexpr auto kTpu = c10::DeviceType::PrivateUse1;
 
 // Its float16 forward can overflow where its fused sibling's cannot, so PyTorch refuses it.
@@ -17,7 +16,6 @@ at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, con
       "torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  ",
       "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
 }
-
 }  // namespace
 
 // The libraries are leaked: taking the registrations back at exit would race with live threads.

@@ -225,10 +225,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   const auto name = c10::toString(op.operator_name());
   uint8_t first = 0;
   tpu_check(tpu_fallback(name.c_str(), bytes, &first));
-  if (first) {
-    TORCH_WARN("TPU2002: ", name, " has no kernel for the device \"tpu\" and runs on the CPU; hint: ",
-               "torch_tpu.stats() counts such calls, TORCH_TPU_FALLBACK=error forbids them");
-  }
+  if (first) TORCH_WARN(tpu_last_error());
   at::native::cpu_fallback(op, stack);
 }
 
@@ -311,6 +308,12 @@ extern "C" void tpu_register_kernels() {
     library.impl(c10::toString(name).c_str(), std::move(kernel));
   }
   using Key = c10::DispatchKey;
+  // The copy kernels read and write through the bits themselves; resolving them first would recurse.
+  static torch::Library conjugate(torch::Library::IMPL, "aten", Key::Conjugate, __FILE__, __LINE__);
+  static torch::Library negative(torch::Library::IMPL, "aten", Key::Negative, __FILE__, __LINE__);
+  for (auto* bits : {&conjugate, &negative}) {
+    for (auto* copy : {"_copy_from", "_copy_from_and_resize"}) bits->impl(copy, torch::CppFunction::makeFallthrough());
+  }
   for (auto key : {Key::PrivateUse1, Key::SparsePrivateUse1, Key::SparseCsrPrivateUse1, Key::QuantizedPrivateUse1}) {
     static std::vector<torch::Library> all;
     all.emplace_back(torch::Library::IMPL, "_", key, __FILE__, __LINE__);

@@ -40,23 +40,19 @@ Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optiona
              std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
   return at::detail::empty_generic(size, allocator(device, pin_memory), kKeys, c10::dtype_or_default(dtype), format);
 }
-
 Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::ScalarType> dtype,
                      std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   auto* from = allocator(device, pin_memory);
   return at::detail::empty_strided_generic(size, stride, from, kKeys, c10::dtype_or_default(dtype));
 }
-
 Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
   return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
 }
-
 Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
                   std::optional<c10::SymInt> offset) {
   const auto start = offset ? std::optional<int64_t>(offset->expect_int()) : std::nullopt;
   return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), start);
 }
-
 Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
 }
@@ -102,16 +98,13 @@ Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::S
   grow(impl);
   return self;
 }
-
 Tensor& set_whole_storage(Tensor& self, at::Storage source) {
   const c10::SymInt numel = static_cast<int64_t>(source.nbytes() / self.itemsize());
   return set_storage(self, std::move(source), 0, {numel}, {c10::SymInt(1)});
 }
-
 Tensor& set_tensor(Tensor& self, const Tensor& source) {
   return set_storage(self, source.storage(), source.storage_offset(), source.sym_sizes(), source.sym_strides());
 }
-
 Tensor& set_nothing(Tensor& self) {
   at::Storage storage(at::Storage::use_byte_size_t(), 0, c10::GetAllocator(kDevice)->allocate(0),
                       c10::GetAllocator(kDevice), true);
@@ -183,7 +176,6 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
   if (self.sizes() != target.sizes()) target.resize_(self.sizes());
   return copy_from(self, target, false);
 }
-
 at::Scalar local_scalar_dense(const Tensor& self) { return on_host(self).item(); }
 
 bool equal(const Tensor& self, const Tensor& other) {
@@ -242,14 +234,4 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("is_set_to", at::native::is_set_to);
   m.impl("record_stream", tpu::record_stream);
   m.impl("_has_compatible_shallow_copy_type", tpu::compatible);
-}
-
-// The copy kernels read and write through the bits themselves; resolving them first would recurse.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
-}
-TORCH_LIBRARY_IMPL(aten, Negative, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }

@@ -21,7 +21,6 @@ void tpu_register_autocast();          // autocast.cc
 extern "C" int32_t tpu_is_open(void);  // src/python.rs: whether the device has been opened
 
 namespace {
-
 using c10::Device, c10::DeviceIndex, c10::Stream;
 
 constexpr auto kTpu = c10::DeviceType::PrivateUse1;
@@ -260,7 +259,6 @@ struct TpuHooks final : at::PrivateUse1HooksInterface {
     impl->set_nbytes(nbytes);
   }
 };
-
 }  // namespace
 
 extern "C" int32_t tpu_current_device() { return current_device; }

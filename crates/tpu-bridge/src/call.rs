@@ -436,6 +436,15 @@ unsafe extern "C" fn tpu_fallback(op: *const c_char, bytes: u64, first: *mut u8)
         }
         let before = counters::fallback(&op, bytes);
         let warn = policy == settings::Fallback::Warn && before == 0;
+        if warn {
+            refuse(
+                0,
+                &format!(
+                    "TPU2002: {op} has no kernel for the device \"tpu\" and runs on the CPU; hint: \
+                 torch_tpu.stats() counts such calls, TORCH_TPU_FALLBACK=error forbids them"
+                ),
+            );
+        }
         // SAFETY: as above.
         unsafe { first.write(u8::from(warn)) };
         Ok(0)
