@@ -504,7 +504,6 @@ fn nll_loss(
     Picks::new(b, x, target, weight, ignore_index)?.forward(b, x, &dims, reduction)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn nll_loss_backward(
     b: &mut B,
     grad: Value,
@@ -553,7 +552,6 @@ fn nll_loss2d(
     Picks::new(b, x, target, weight, ignore_index)?.forward(b, x, &dims, reduction)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn nll_loss2d_backward(
     b: &mut B,
     grad: Value,

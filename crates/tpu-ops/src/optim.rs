@@ -166,7 +166,6 @@ impl Amp {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn adam_number<const DECOUPLED: bool>(
     b: &mut B,
     params: List,
@@ -207,7 +206,6 @@ fn adam_number<const DECOUPLED: bool>(
 
 /// `m = β₁m + (1-β₁)g`, `v = β₂v + (1-β₂)g²`, `p -= lr/(1-β₁ᵗ) · m / (√v/√(1-β₂ᵗ) + ε)`. The
 /// weight decay goes into the gradient, or if `DECOUPLED` straight into the parameter.
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn adam<const DECOUPLED: bool>(
     b: &mut B,
     params: List,
@@ -320,7 +318,6 @@ impl Adam {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn sgd_number(
     b: &mut B,
     params: List,
@@ -355,7 +352,6 @@ fn sgd_number(
 
 /// `v = momentum · v + (1 - dampening) · g`, `p -= lr · v`; `v = g` in the first step and, without
 /// buffers, always.
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn sgd(
     b: &mut B,
     params: List,
@@ -418,7 +414,6 @@ fn sgd(
 }
 
 /// [`adagrad_tensor`] with a number for `lr`; this overload returns the steps, too.
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn adagrad_number(
     b: &mut B,
     params: List,
@@ -452,7 +447,6 @@ fn adagrad_number(
 }
 
 /// `s += g²`, `p -= lr / (1 + (t - 1) · lr_decay) · g / (√s + ε)`.
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn adagrad_tensor(
     b: &mut B,
     params: List,

@@ -198,7 +198,6 @@ fn learnable(
     Ok(grid.quantize(b)?.0)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn learnable_channels(
     b: &mut B,
     x: Value,
@@ -213,7 +212,6 @@ fn learnable_channels(
     Ok(grid.quantize(b)?.0)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn learnable_backward(
     b: &mut B,
     grad: Value,
@@ -230,7 +228,6 @@ fn learnable_backward(
     folded(b, gradients, &axes, [x, scale, zero_point], Some(&[1]))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operator's own parameters")]
 fn learnable_channels_backward(
     b: &mut B,
     grad: Value,

@@ -31,9 +31,9 @@ fn rows_of_f32() {
         _foreach_copy: -> tensor<2x4xf32>
         _foreach_cos: cosine -> tensor<2x4xf32>
         _foreach_cosh: cosh -> tensor<2x4xf32>
-        _foreach_div.List: divide -> tensor<2x4xf32>
-        _foreach_div.Scalar: broadcast_in_dim divide -> tensor<2x4xf32>
-        _foreach_div.ScalarList: broadcast_in_dim divide -> tensor<2x4xf32>
+        _foreach_div.List: compare select divide -> tensor<2x4xf32>
+        _foreach_div.Scalar: broadcast_in_dim compare select divide -> tensor<2x4xf32>
+        _foreach_div.ScalarList: broadcast_in_dim compare select divide -> tensor<2x4xf32>
         _foreach_div.Tensor: Runtime: scalar tensor expected to be 0 dim but it has 2 dimensions and 8 elements.
         _foreach_erf: erf -> tensor<2x4xf32>
         _foreach_erfc: erfc -> tensor<2x4xf32>
@@ -46,7 +46,7 @@ fn rows_of_f32() {
         _foreach_lerp.ScalarList: broadcast_in_dim abs compare subtract multiply add subtract subtract multiply subtract select -> tensor<2x4xf32>
         _foreach_lgamma: lgamma -> tensor<2x4xf32>
         _foreach_log: log -> tensor<2x4xf32>
-        _foreach_log10: log divide -> tensor<2x4xf32>
+        _foreach_log10: log multiply round_nearest_even power compare select -> tensor<2x4xf32>
         _foreach_log1p: log_plus_one -> tensor<2x4xf32>
         _foreach_log2: abs compare multiply select bitcast_convert shift_right_arithmetic and select subtract subtract and or bitcast_convert is_finite compare and select select abs compare add select subtract select convert log divide add -> tensor<2x4xf32>
         _foreach_max: reduce maximum -> tensor<f32>
