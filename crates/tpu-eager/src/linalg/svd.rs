@@ -127,12 +127,11 @@ fn rotation<T: Number>(p: &[T], q: &[T]) -> Option<Rotation<T>> {
 /// Columns divided by their norms; those of norm 0 are replaced by vectors orthogonal to the
 /// others.
 fn orthonormal<T: Number>(mut w: Matrix<T>, norms: &[f64]) -> Matrix<T> {
-    let n = w.columns();
-    for j in 0..n {
-        if norms[j] > 0.0 {
+    for (j, norm) in norms.iter().enumerate() {
+        if *norm > 0.0 {
             w.column_mut(j)
                 .iter_mut()
-                .for_each(|x| *x = x.scale(1.0 / norms[j]));
+                .for_each(|x| *x = x.scale(1.0 / norm));
         } else {
             let new = complement(&w, j);
             w.column_mut(j).copy_from_slice(&new);
