@@ -57,7 +57,7 @@ fn step(g: Geometry, kind: u8, a: usize, b: usize) -> Geometry {
             g.offset += start * g.strides[d];
             g.sizes[d] -= start;
         }
-        2 => g.sizes[d] = (g.sizes[d] + 1) / 2.max(1),
+        2 => g.sizes[d] = (g.sizes[d] + 1) / 2,
         3 => {
             let by = 1 + b as i64 % 3;
             g.sizes[d] = (g.sizes[d] + by - 1) / by;

@@ -1,10 +1,10 @@
 //! Comparisons, logic and choices.
 use crate::{
     Op, Outs, Result, Scalar,
-    formula::{Binary, X, compute, formula},
     binary::{of_number, pair, with_number},
     check,
     error::ensure,
+    formula::{Binary, X, compute, formula},
     op::{op, pointwise},
     pointwise::implemented,
     promote::{broadcast_shapes, cast, result_type, together, together_as},

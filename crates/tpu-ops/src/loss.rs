@@ -1,9 +1,8 @@
 //! Losses and their derivatives.
 use crate::{
-    Op, Result, Scalar,
-    formula::{Binary, X, compute, formula, unrounded},
-    check,
+    Op, Result, Scalar, check,
     error::ensure,
+    formula::{Binary, X, compute, formula, unrounded},
     index::take_along,
     op::op,
     pointwise::implemented,

@@ -1,8 +1,8 @@
 //! Optimizer steps: all parameters of a group in one program.
 use crate::{
     Op, Outs, Result, Scalar,
-    formula::{X, formula, formulas},
     error::ensure,
+    formula::{X, formula, formulas},
     op::op,
     promote::{cast, opmath, scalar_like},
 };

@@ -1,9 +1,8 @@
 //! Fake quantization: values rounded to what an integer type could hold, in floats.
 use crate::{
-    Op, Outs, Result, Scalar,
-    formula::{X, formulas},
-    check,
+    Op, Outs, Result, Scalar, check,
     error::ensure,
+    formula::{X, formulas},
     op::pointwise,
     pointwise::implemented,
     promote::{cast, opmath},

@@ -1,8 +1,8 @@
 //! Error functions, gamma functions and their relatives.
 use crate::{
     Error, Op, Result,
-    formula::{X, float_type, formula, formula_list, formulas},
     binary::{of_number, with_number},
+    formula::{X, float_type, formula, formula_list, formulas},
     op::pointwise,
     pointwise::{float, implemented, real},
     promote::{cast, float_of, opmath, together_as},

@@ -267,7 +267,10 @@ mod tests {
         expected.extend(b"xla_abc");
         expected.extend([0x12, 11, 0x18]); // 2: the value, 3: an int
         expected.extend(minus(0xfe));
-        assert_eq!(options.encode(&["xla_allow_excess_precision", "xla_cpu_enable_fast_min_max"]), expected);
+        assert_eq!(
+            options.encode(&["xla_allow_excess_precision", "xla_cpu_enable_fast_min_max"]),
+            expected
+        );
     }
 
     #[test]

@@ -47,6 +47,8 @@ class _Move:
         return self.tensors[id(tensor)][1]
 
     def rebuild(self, tensor):
+        if tensor.device.type != "cpu":
+            return tensor
         if tensor.layout != torch.strided or tensor.is_quantized:
             return tensor.to(self.device, copy=True)
         conj, neg = tensor.is_conj(), tensor.is_neg()
@@ -97,6 +99,12 @@ def leaves(tree):
 
 def tensors(tree):
     return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def on(tree, device):
+    """Whether anything in `tree` asks for the device."""
+    found = [leaf.device if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves(tree)]
+    return any(isinstance(leaf, torch.device) and leaf.type == device for leaf in found)
 
 
 def describe(tree):

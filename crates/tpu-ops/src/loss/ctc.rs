@@ -1,10 +1,9 @@
 //! Connectionist temporal classification: the sum over all alignments of a sequence.
 use super::float_result;
 use crate::{
-    Error, Result,
-    formula::{X, formula, formula_list},
-    check,
+    Error, Result, check,
     error::ensure,
+    formula::{X, formula, formula_list},
     index::take_along,
     promote::cast,
 };

@@ -1,10 +1,9 @@
 //! Margin losses: every wrong class has to stay behind the right ones.
 use super::{Reduction, float_result};
 use crate::{
-    Result, Scalar,
-    formula::{X, formula, formulas},
-    check,
+    Result, Scalar, check,
     error::ensure,
+    formula::{X, formula, formulas},
     promote::{cast, opmath, scalar_like},
 };
 use tpu_hlo::{Builder, DType, Dims, Number, Value};

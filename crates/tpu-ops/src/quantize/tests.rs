@@ -9,7 +9,11 @@ use tpu_hlo::{DType::*, Number};
 fn channels_have_scales_of_their_own() {
     let rest = [0, -8, 7].map(|n| Arg::Number(Number::Int(n)));
     let tensors = [T(F32, &[2, 3]), T(F32, &[2]), T(I32, &[2])];
-    let text = hlo("fake_quantize_per_channel_affine_cachemask", &tensors, &rest);
+    let text = hlo(
+        "fake_quantize_per_channel_affine_cachemask",
+        &tensors,
+        &rest,
+    );
     expect![[r#"
         module {
           func.func public @main(%p0: tensor<2x3xf32>, %p1: tensor<2xf32>, %p2: tensor<2xi32>) -> (tensor<2x3xf32>, tensor<2x3xi1>) {
