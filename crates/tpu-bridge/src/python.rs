@@ -28,7 +28,9 @@ static BUILT_FOR: &str = concat!(
     ";"
 );
 
-const FUNCTIONS: &[fn(&Bound<'_, PyModule>) -> PyResult<()>] = &[
+type AddTo = fn(&Bound<'_, PyModule>) -> PyResult<()>;
+
+const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(configure, m)?),
     |m| m.add_function(wrap_pyfunction!(open_device, m)?),
     |m| m.add_function(wrap_pyfunction!(is_open, m)?),
