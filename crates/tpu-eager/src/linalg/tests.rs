@@ -186,12 +186,12 @@ fn eigenvectors_hold<T: Number>(n: usize, seed: u64) {
         }
     }
     let image = complex.multiply(&vectors);
-    for j in 0..n {
+    for (j, value) in values.iter().enumerate() {
         let gap: Vec<Complex> = image
             .column(j)
             .iter()
             .zip(vectors.column(j))
-            .map(|(x, v)| *x - *v * values[j])
+            .map(|(x, v)| *x - *v * *value)
             .collect();
         assert!(norm(&gap) < 1e-6, "{n} {seed}: {}", norm(&gap));
         assert!((norm(vectors.column(j)) - 1.0).abs() < TOLERANCE);
