@@ -28,6 +28,7 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
         dims.as_slice()
     );
     ensure!(out.len() == N, "{op}: output_size must be {N}");
+    let batch = dims.len() - few;
     // The average of planes looks at the planes only, the others at all but the batch.
     let planes = if op == "adaptive_avg_pool2d" { N } else { few };
     for (i, n) in dims.iter().enumerate().skip(dims.len() - planes) {
