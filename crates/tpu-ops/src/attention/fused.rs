@@ -184,7 +184,7 @@ fn unbroadcast(b: &mut B, grad: Value, from: &Type) -> Result<Value> {
 /// Gradients of query, key, value and bias, as far as `grad_input_mask` asks for them.
 pub(super) fn backward(
     b: &mut B,
-    grad_out: Value,
+    grad_out: Option<Value>,
     query: Value,
     key: Value,
     value: Value,
@@ -202,6 +202,11 @@ pub(super) fn backward(
     philox_offset: Option<Value>,
     scale: Option<Scalar>,
 ) -> Result<Outs> {
+    // An undefined gradient is zero, and so are its derivatives: undefined as well.
+    let Some(grad_out) = grad_out else {
+        let none = b.undefined();
+        return Ok([none; 4].as_slice().into());
+    };
     let n = Sizes::of(b, query, key, value)?;
     let rules = Rules {
         bias: attn_bias,
