@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from . import cases
 
 FILE = pathlib.Path(__file__).parents[1] / "skips.toml"
+# How a reason starts where the reference itself is not the same each time: passing is no news.
+VARIES = "varies: "
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def judge(case, results, listed):
     wrong = []
     for form, result in results.items():
         if form in listed and result["failed"] == 0 and result["checks"] > 0:
+            if listed[form].startswith(VARIES):
+                continue
             wrong.append(f"{form} passes, but skips.toml lists it: {listed[form]}")
         elif form not in listed and result["failed"]:
             told = [f"  {one['sample']}\n    {one['error']}" for one in result["told"]]
