@@ -383,16 +383,19 @@ fn histogram_range(numbers: &[Number]) -> Result<()> {
     let (min, max) = (min.to_f64(), max.to_f64());
     ensure!(
         min.is_finite() && max.is_finite(),
-        "range of [{min}, {max}] is not finite"
+        "torch.histc: range of [{min}, {max}] is not finite"
     );
-    ensure!(min <= max, "max must be larger than min");
+    ensure!(min <= max, "torch.histc: max must be larger than min");
     Ok(())
 }
 
 /// Counts of the elements in `bins` equal parts of `min..=max`, or of the data's range when the
 /// two are equal.
 fn histogram(b: &mut B, x: Value, bins: i64, min: Scalar, max: Scalar) -> Result<Value> {
-    ensure!(bins > 0, "bins must be > 0");
+    ensure!(
+        bins > 0,
+        "torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
+    );
     let dtype = b.dtype(x);
     let wide = match dtype {
         DType::F64 => DType::F64,
@@ -433,8 +436,15 @@ fn histogram_ends(b: &mut B, x: Value, min: Scalar, max: Scalar) -> Result<(Valu
     let (first, last) = (b.is_finite(low), b.is_finite(high));
     let finite = b.and(first, last)?;
     let infinite = b.not(finite);
-    check::nowhere(b, infinite, "RuntimeError: range of the data is not finite")?;
+    check::nowhere(
+        b,
+        infinite,
+        "RuntimeError: torch.histc: range of the data is not finite",
+    )?;
     let (one, same) = (b.full_like(low, 1), b.compare(low, Direction::EQ, high)?);
     let (down, up) = (b.subtract(low, one)?, b.add(high, one)?);
     Ok((b.select(same, down, low)?, b.select(same, up, high)?))
 }
+
+#[cfg(test)]
+mod tests;

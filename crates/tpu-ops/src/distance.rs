@@ -162,3 +162,6 @@ fn pdist_backward(b: &mut B, grad: Value, x: Value, p: f64, y: Value) -> Result<
     let sum = crate::scatter::add_slices(b, sum, 0, second, back)?;
     Ok(cast(b, sum, dtype))
 }
+
+#[cfg(test)]
+mod tests;

@@ -416,3 +416,6 @@ fn renorm(b: &mut B, weight: Value, indices: Value, max_norm: f64, p: f64) -> Re
     let scaled = cast(b, scaled, b.dtype(weight));
     set_slices(b, weight, 0, index, scaled)
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,22 +65,12 @@ fn arange(
 
 /// How many steps lead from `start` to below `end`.
 fn arange_size(args: &[Arg]) -> Result<i64> {
-    let [
-        Arg::Number(start),
-        Arg::Number(end),
-        Arg::Number(step),
-        dtype,
-        ..,
-    ] = args
-    else {
+    let [Arg::Number(start), Arg::Number(end), Arg::Number(step), ..] = args else {
         return Err(crate::Error::runtime("arange expects three numbers"));
     };
     sensible(*start, *end, *step)?;
-    if matches!(dtype, Arg::DType(DType::I64)) {
-        let (start, end, step) = (start.to_i64(), end.to_i64(), step.to_i64());
-        ensure!(step != 0, "step must be nonzero");
-        let way = i128::from(end) - i128::from(start);
-        let step = i128::from(step);
+    if let (Number::Int(start), Number::Int(end), Number::Int(step)) = (*start, *end, *step) {
+        let (way, step) = (i128::from(end) - i128::from(start), i128::from(step));
         let size = (way + step - step.signum()) / step;
         return Ok(size as i64);
     }
@@ -262,3 +252,6 @@ fn ramp(b: &mut B, rows: i64, cols: i64, at: DType, end: impl Fn(i64) -> i64) ->
     let line = b.maximum(line, zero)?;
     Ok(b.minimum(line, last)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,60 @@ fn lowered(mut b: Builder, name: &str, args: &[Arg]) -> String {
     }
 }
 
+/// An argument of [`line`].
+pub(crate) enum Given {
+    /// A tensor.
+    T(DType, &'static [i64]),
+    /// `Tensor[]` and `Tensor?[]`
+    List(Vec<Option<(DType, &'static [i64])>>),
+    /// A number bound at launch.
+    Launch(Number),
+    /// Anything else.
+    A(Arg),
+}
+
+/// One line for a call: the ops of its program but for constants, the result types, and what it
+/// demands when it runs; or why it is refused.
+pub(crate) fn line(name: &str, given: &[Given]) -> String {
+    let mut b = Builder::default();
+    let mut slot = 0;
+    let mut param = |b: &mut Builder, (t, d): (DType, &[i64])| {
+        slot += 1;
+        b.param(Slot::Buffer(slot - 1), Type::new(t, d))
+    };
+    let args: Vec<Arg> = given
+        .iter()
+        .enumerate()
+        .map(|(i, given)| match given {
+            Given::T(t, d) => Arg::Tensor(param(&mut b, (*t, d))),
+            Given::List(l) => Arg::Tensors(l.iter().map(|t| t.map(|t| param(&mut b, t))).collect()),
+            Given::Launch(n) => Arg::Scalar(b.number(i as u32, n.dtype())),
+            Given::A(arg) => arg.clone(),
+        })
+        .collect();
+    let row = get(name).unwrap_or_else(|| panic!("no row {name}"));
+    let outs = match row.lower(&mut b, &args) {
+        Ok(outs) => outs,
+        Err(e) => return format!("{name}: {:?}: {e}\n", e.class()),
+    };
+    let checks = b.take_checks();
+    let all: Vec<_> = outs
+        .iter()
+        .copied()
+        .chain(checks.iter().map(|c| c.0))
+        .collect();
+    let module = b.finish(&all, &[]);
+    let types: Vec<String> = module.outputs[..outs.len()]
+        .iter()
+        .map(Type::to_string)
+        .collect();
+    let mut text = format!("{name}: {}-> {}", ops(&module.text), types.join(" "));
+    for (_, message) in checks {
+        text += &format!("; else {message}");
+    }
+    text + "\n"
+}
+
 /// One line per row: the ops of its program but for constants, and the result types; or why the
 /// call is refused. Tensors are `dtype[2, 4]`, options are absent, other arguments are plain.
 pub(crate) fn sketches(rows: &[Op], dtype: DType) -> String {

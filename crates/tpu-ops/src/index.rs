@@ -298,3 +298,6 @@ fn masked_select(b: &mut B, x: Value, mask: Value, count: i64) -> Result<Value> 
     let positions = true_positions(b, mask, count)?;
     take_slices(b, flat, 0, positions)
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,3 +205,6 @@ pub(crate) fn place(b: &mut B, x: Value, axis: i64, at: i64, n: i64) -> Result<V
     let zero = b.scalar(0, b.dtype(x));
     Ok(b.pad(x, zero, &low, &high, &zeros)?)
 }
+
+#[cfg(test)]
+mod tests;

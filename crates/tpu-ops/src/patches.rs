@@ -238,3 +238,6 @@ fn unfold_backward(
     let zeros = b.full(0, b.dtype(grad), &sizes);
     add_slices(b, zeros, axis, index, grad)
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,7 +87,10 @@ fn index_put(
     accumulate: bool,
     counts: Counts,
 ) -> Result<Value> {
-    let values = if b.is_weak(values) {
+    let mask = lone_mask(b, &indices);
+    // One number for all masked elements is `masked_fill`, which casts it.
+    let filled = mask.is_some() && b.rank(values) == 0 && !accumulate;
+    let values = if filled || b.is_weak(values) {
         cast(b, values, b.dtype(x))
     } else {
         values
@@ -99,7 +102,7 @@ fn index_put(
         b.dtype(x).torch(),
         b.dtype(values).torch()
     );
-    if let Some((at, mask)) = lone_mask(b, &indices) {
+    if let Some((at, mask)) = mask {
         return masked_put(b, x, at, mask, values, accumulate);
     }
     let pick = Pick::new(b, x, &indices, &counts)?;
@@ -176,7 +179,11 @@ fn spread(
         "shape mismatch: value tensor of shape {given:?} cannot be broadcast to indexing result \
          of shape [{shape}]"
     );
-    ensure!(fits(leading, lead) && fits(back, tail), "{message}");
+    ensure!(
+        fits(leading, lead) && fits(back, tail),
+        "{}",
+        message.replace("{}", &rows.to_string())
+    );
     if rows == 1 {
         let ones = covered.iter().map(|_| 1);
         let dims: Dims = leading
@@ -263,3 +270,6 @@ fn masked_scatter_backward(b: &mut B, grad: Value, mask: Value, sizes: Dims) -> 
     let y = b.select(there, found, zero)?;
     Ok(b.reshape(y, &sizes)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,9 @@ pub(crate) const OPS: &[Op] = &[
     op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MIN_OF_ALL)),
     op!("min.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MIN)),
     op!("nansum",                  nansum),
+    op!("nansum.out",              |b: &mut B, x, d, k, t: Option<DType>, out| {
+        nansum(b, x, d, k, t.or(Some(out)))
+    }),
     op!("prod",                    |b: &mut B, x, t| prod(b, x, None, false, t)),
     op!("prod.dim_int",            |b: &mut B, x, d: i64, k, t| prod(b, x, Some(&[d]), k, t)),
     op!("sum",                     |b: &mut B, x, t| sum(b, x, None, false, t)),
@@ -283,14 +286,6 @@ fn some(b: &B, x: Value, fold: &Fold, op: &str) -> Result<()> {
     Ok(())
 }
 
-/// What PyTorch says when all of nothing is folded.
-fn unspecified(op: &str) -> String {
-    format!(
-        "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the \
-         reduction dim with the 'dim' argument."
-    )
-}
-
 /// `amax` and `amin`, and with no dimension `max` and `min`.
 fn extremes(
     b: &mut B,
@@ -302,7 +297,11 @@ fn extremes(
     ordered(b, x, op)?;
     let fold = Fold::new(b, x, Some(&dim), keepdim)?;
     let numel = b.ty(x).numel();
-    ensure!(numel > 0 || !dim.is_empty(), "{}", unspecified(op));
+    ensure!(
+        numel > 0 || !dim.is_empty(),
+        "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the \
+         reduction dim with the 'dim' argument."
+    );
     some(b, x, &fold, &format!("{op}()"))?;
     fold.extreme(b, x, end)
 }
@@ -399,8 +398,7 @@ fn arg(b: &mut B, x: Value, dim: Option<i64>, keepdim: bool, end: &Extreme) -> R
     ensure!(
         b.ty(x).numel() > 0 || dim.is_some(),
         Index,
-        "{}",
-        unspecified(&name)
+        "{name}(): Expected reduction dim to be specified for input.numel() == 0."
     );
     some(b, x, &fold, &format!("{name}()"))?;
     let (x, axis) = match (dim, fold.axes.first()) {
@@ -411,3 +409,6 @@ fn arg(b: &mut B, x: Value, dim: Option<i64>, keepdim: bool, end: &Extreme) -> R
     let index = b.convert(index, DType::I64);
     Ok(b.reshape(index, &fold.dims)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,3 +227,6 @@ fn add_scaled(b: &mut B, x: &[Value], y: &[Value]) -> Result<Values> {
     }
     Ok(smallvec::smallvec![m, b.add(parts[0], parts[1])?])
 }
+
+#[cfg(test)]
+mod tests;

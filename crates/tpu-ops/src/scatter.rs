@@ -517,3 +517,6 @@ fn index_reduce(
     )?;
     Ok(b.reshape(y, &dims)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -499,3 +499,6 @@ fn spread_diagonal(
     let zero = b.full_like(x, 0);
     Ok(b.select(on, x, zero)?)
 }
+
+#[cfg(test)]
+mod tests;

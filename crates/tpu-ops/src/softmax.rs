@@ -145,7 +145,7 @@ fn full_mask(b: &mut B, x: Value, mask: Value, kind: Option<i64>) -> Result<Valu
     Ok(b.broadcast_in_dim(mask, &dims, axes)?)
 }
 
-/// Softmax of the elements where `mask` does not hold; zero where it does, and in rows where it
+/// Softmax of the elements where `mask` does not hold; zero where it does, and NaN in rows where it
 /// holds everywhere.
 fn masked_softmax(
     b: &mut B,
@@ -158,7 +158,7 @@ fn masked_softmax(
     let dim = check::dim(dim.unwrap_or(-1), b.rank(x))?;
     let low = b.full_like(x, f64::NEG_INFINITY);
     let x = b.select(mask, low, x)?;
-    safe_softmax(b, x, dim, None)
+    forward(b, x, dim, false, softmax)
 }
 
 fn masked_softmax_backward(
@@ -178,3 +178,6 @@ fn masked_softmax_backward(
     let y = b.select(mask, zero, y)?;
     softmax_backward(b, grad, y, dim, dtype)
 }
+
+#[cfg(test)]
+mod tests;

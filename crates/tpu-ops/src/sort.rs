@@ -103,13 +103,7 @@ fn topk(
     let n = b.dims(x).get(axis as usize).copied().unwrap_or(1);
     ensure!((0..=n).contains(&k), "selected index k out of range");
     if b.rank(x) == 0 {
-        let (y, index) = (b.reshape(x, &[1])?, b.full(0, DType::I64, &[1]));
-        let (y, index) = (b.slice_dim(y, 0, 0, k)?, b.slice_dim(index, 0, 0, k)?);
-        return if k == 1 {
-            Ok((x, b.reshape(index, &[])?))
-        } else {
-            Ok((y, index))
-        };
+        return Ok((x, b.scalar(0, DType::I64)));
     }
     let mut order: Dims = (0..b.rank(x) as i64).collect();
     order.swap(axis as usize, b.rank(x) - 1);
@@ -295,3 +289,6 @@ fn advance(b: &mut B, state: &[Value], n: i64, side: Side) -> Result<Value> {
     let go = b.and(inside, before)?;
     Ok(b.select(go, next, found)?)
 }
+
+#[cfg(test)]
+mod tests;

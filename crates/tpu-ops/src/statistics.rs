@@ -364,3 +364,6 @@ fn run_lengths(b: &mut B, y: Value, axis: i64) -> Result<Value> {
     let start = scan::fold(b, start, axis, none, B::maximum)?;
     Ok(b.subtract(index, start)?)
 }
+
+#[cfg(test)]
+mod tests;
