@@ -9,13 +9,22 @@ use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 
+// Where `out=` decides what a reduction computes in, the row is named after that overload.
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("all",                     |b: &mut B, x| truth(b, x, None, false, B::all)),
     op!("all.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::all)),
     op!("all.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::all)),
     op!("amax",                    |b: &mut B, x, d, k| extremes(b, x, d, k, (&MAX, "amax"))),
+    op!("amax.out",                |b: &mut B, x, d, k, out| {
+        same_as_out(b, x, out)?;
+        extremes(b, x, d, k, (&MAX, "amax"))
+    }),
     op!("amin",                    |b: &mut B, x, d, k| extremes(b, x, d, k, (&MIN, "amin"))),
+    op!("amin.out",                |b: &mut B, x, d, k, out| {
+        same_as_out(b, x, out)?;
+        extremes(b, x, d, k, (&MIN, "amin"))
+    }),
     op!("aminmax",                 aminmax),
     op!("any",                     |b: &mut B, x| truth(b, x, None, false, B::any)),
     op!("any.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::any)),
@@ -26,15 +35,30 @@ pub(crate) const OPS: &[Op] = &[
     op!("max.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MAX)),
     op!("mean",                    |b: &mut B, x, t| mean(b, x, None, false, t)),
     op!("mean.dim",                mean),
+    op!("mean.out",                |b: &mut B, x, d, k, t: Option<DType>, out| {
+        mean(b, x, d, k, t.or(Some(out)))
+    }),
     op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MIN_OF_ALL)),
     op!("min.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MIN)),
     op!("nansum",                  nansum),
-    op!("nansum.out",              |b: &mut B, x, d, k, t: Option<DType>, out| {
+    op!("nansum.out",              |b: &mut B, x, d, k, t: Option<DType>, out: DType| {
+        ensure!(
+            out.is_float() || !b.dtype(x).is_float(),
+            NotImplemented,
+            "\"nansum\" not implemented for '{}'",
+            out.torch()
+        );
         nansum(b, x, d, k, t.or(Some(out)))
     }),
     op!("prod",                    |b: &mut B, x, t| prod(b, x, None, false, t)),
     op!("prod.dim_int",            |b: &mut B, x, d: i64, k, t| prod(b, x, Some(&[d]), k, t)),
+    op!("prod.int_out",            |b: &mut B, x, d: i64, k, t: Option<DType>, out| {
+        prod(b, x, Some(&[d]), k, t.or(Some(out)))
+    }),
     op!("sum",                     |b: &mut B, x, t| sum(b, x, None, false, t)),
+    op!("sum.IntList_out",         |b: &mut B, x, d, k, t: Option<DType>, out| {
+        sum(b, x, d, k, t.or(Some(out)))
+    }),
     op!("sum.dim_IntList",         sum),
 ];
 
@@ -283,6 +307,19 @@ fn some(b: &B, x: Value, fold: &Fold, op: &str) -> Result<()> {
             "{op}: Expected reduction dim {axis} to have non-zero size."
         );
     }
+    Ok(())
+}
+
+/// `amax` and `amin` cast nothing.
+fn same_as_out(b: &B, x: Value, out: DType) -> Result<()> {
+    let dtype = b.dtype(x);
+    ensure!(
+        dtype == out,
+        "Expected the dtype for input and out to match, but got {} for input's dtype and {} for \
+         out's dtype.",
+        dtype.torch(),
+        out.torch()
+    );
     Ok(())
 }
 

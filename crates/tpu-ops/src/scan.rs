@@ -17,7 +17,9 @@ pub(crate) const OPS: &[Op] = &[
     op!("cummax",  |b: &mut B, x, d| extreme(b, x, d, &MAX)),
     op!("cummin",  |b: &mut B, x, d| extreme(b, x, d, &MIN)),
     op!("cumprod", |b: &mut B, x, d, t| running(b, x, d, t, 1, B::multiply)),
+    op!("cumprod.out", |b: &mut B, x, d, t, out| running_out(b, x, d, t, out, 1, B::multiply)),
     op!("cumsum",  |b: &mut B, x, d, t| running(b, x, d, t, 0, B::add)),
+    op!("cumsum.out", |b: &mut B, x, d, t, out| running_out(b, x, d, t, out, 0, B::add)),
     op!("logcumsumexp", log_cumulative_sum_exp),
 ];
 
@@ -120,6 +122,29 @@ fn shift(b: &mut B, x: Value, axis: i64, ends: (i64, i64), fill: Value) -> Resul
 pub(crate) fn cumulative_sum(b: &mut B, x: Value, axis: i64) -> Result<Value> {
     let zero = b.scalar(0, b.dtype(x));
     fold(b, x, axis, zero, B::add)
+}
+
+/// [`running`] in the dtype of `out=`.
+fn running_out(
+    b: &mut B,
+    x: Value,
+    dim: i64,
+    dtype: Option<DType>,
+    out: DType,
+    identity: i64,
+    op: fn(&mut B, Value, Value) -> tpu_hlo::Result<Value>,
+) -> Result<Value> {
+    ensure!(
+        out != DType::Bool,
+        NotImplemented,
+        "\"{}\" not implemented for 'Bool'",
+        if identity == 0 {
+            "cumsum_out"
+        } else {
+            "cumprod_out"
+        }
+    );
+    running(b, x, dim, dtype.or(Some(out)), identity, op)
 }
 
 /// `cumsum` and `cumprod`; integers are added up in 64 bits.

@@ -19,6 +19,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("_stack",                   stack),
     op!("block_diag",               block_diagonal),
     op!("cat",                      cat),
+    op!("cat.out",                  cat_out),
     op!("channel_shuffle",          channel_shuffle),
     op!("constant_pad_nd",          constant_pad),
     op!("diag_embed",               diagonal_embed),
@@ -64,6 +65,27 @@ fn cat(b: &mut B, xs: Vec<Value>, dim: i64) -> Result<Value> {
         }
     }
     Ok(b.concatenate(&parts, axis)?)
+}
+
+/// [`cat`] into a tensor whose dtype has to be able to hold the result.
+fn cat_out(b: &mut B, xs: Vec<Value>, dim: i64, out: DType) -> Result<Value> {
+    let y = cat(b, xs, dim)?;
+    let from = b.dtype(y);
+    let kind = |t: DType| {
+        (
+            t != DType::Bool,
+            t.is_float() || t.is_complex(),
+            t.is_complex(),
+        )
+    };
+    let (have, hold) = (kind(from), kind(out));
+    ensure!(
+        have.0 <= hold.0 && have.1 <= hold.1 && have.2 <= hold.2,
+        Type,
+        "torch.cat(): input types can't be cast to the desired output type {}",
+        out.torch()
+    );
+    Ok(y)
 }
 
 fn joins(first: &Dims, dims: &Dims, axis: i64, at: usize) -> Result<()> {

@@ -60,13 +60,17 @@ fn forward(
         !half_to_float || matches!(dtype, DType::F16 | DType::BF16),
         "conversion is supported for Half type only"
     );
+    check::dim(dim, b.rank(x))?;
+    if b.ty(x).numel() == 0 {
+        let to = if half_to_float { DType::F32 } else { dtype };
+        return Ok(b.full(0, to, &b.dims(x)));
+    }
     ensure!(
         dtype.is_float(),
         NotImplemented,
         "\"softmax\" not implemented for '{}'",
         dtype.torch()
     );
-    check::dim(dim, b.rank(x))?;
     let x = widen(b, x);
     let y = f(b, x, dim)?;
     Ok(if half_to_float { y } else { cast(b, y, dtype) })

@@ -62,7 +62,14 @@ fn spread(
     let off = b.subtract(x, center)?;
     let square = square(b, off)?;
     let sum = fold.sum(b, square)?;
-    let left = (fold.count as f64 - correction.map_or(1.0, Number::to_f64)).max(0.0);
+    let n = fold.count as f64;
+    // Nothing has no variance, whatever the correction.
+    let left = if n > 0.0 {
+        n - correction.map_or(1.0, Number::to_f64)
+    } else {
+        0.0
+    };
+    let left = left.max(0.0);
     let left = b.full_like(sum, left);
     let mut y = b.divide(sum, left)?;
     if root {

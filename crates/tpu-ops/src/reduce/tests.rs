@@ -26,6 +26,30 @@ const NONE: Given = A(Arg::None);
 #[test]
 fn rows() {
     let lines = [
+        line(
+            "amax.out",
+            &[T(F32, &[2]), ints(&[]), flag(false), A(Arg::DType(F64))],
+        ),
+        line(
+            "amin.out",
+            &[T(F32, &[2]), ints(&[]), flag(false), A(Arg::DType(F32))],
+        ),
+        line(
+            "mean.out",
+            &[T(F32, &[2]), NONE, flag(false), NONE, A(Arg::DType(F64))],
+        ),
+        line(
+            "nansum.out",
+            &[T(F32, &[2]), NONE, flag(false), NONE, A(Arg::DType(I64))],
+        ),
+        line(
+            "prod.int_out",
+            &[T(I32, &[2]), int(0), flag(false), NONE, A(Arg::DType(I32))],
+        ),
+        line(
+            "sum.IntList_out",
+            &[T(F32, &[2]), NONE, flag(false), NONE, A(Arg::DType(I64))],
+        ),
         line("all", &[T(F32, &[2, 3, 4])]),
         line("all.dim", &[T(U8, &[2, 3]), int(1), flag(true)]),
         line(
@@ -81,6 +105,12 @@ fn rows() {
         ),
     ];
     expect![[r#"
+        amax.out: Runtime: Expected the dtype for input and out to match, but got Float for input's dtype and Double for out's dtype.
+        amin.out: reduce minimum -> tensor<f32>
+        mean.out: convert reduce add divide -> tensor<f64>
+        nansum.out: NotImplemented: "nansum" not implemented for 'Long'
+        prod.int_out: reduce multiply -> tensor<i32>
+        sum.IntList_out: convert reduce add -> tensor<i64>
         all: compare reduce and -> tensor<i1>
         all.dim: compare reduce and reshape convert -> tensor<2x1xui8>
         all.dims: compare reduce and -> tensor<3xi1>

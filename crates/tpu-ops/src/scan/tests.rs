@@ -18,6 +18,14 @@ const NONE: Given = A(Arg::None);
 #[test]
 fn rows() {
     let lines = [
+        line(
+            "cumprod.out",
+            &[T(I64, &[2]), int(0), NONE, A(Arg::DType(Bool))],
+        ),
+        line(
+            "cumsum.out",
+            &[T(F32, &[2]), int(0), NONE, A(Arg::DType(I8))],
+        ),
         line("cummax", &[T(F32, &[2, 3, 4]), int(1)]),
         line("cummin", &[T(I64, &[20]), int(0)]),
         line("cummin", &[T(C64, &[2]), int(0)]),
@@ -31,6 +39,8 @@ fn rows() {
         line("logcumsumexp", &[T(I64, &[3]), int(0)]),
     ];
     expect![[r#"
+        cumprod.out: NotImplemented: "cumprod_out" not implemented for 'Bool'
+        cumsum.out: convert convert reduce_window add -> tensor<2xi8>
         cummax: reduce_window maximum compare compare or iota select reduce_window maximum convert -> tensor<2x3x4xf32> tensor<2x3x4xi64>
         cummin: pad reshape reduce_window minimum slice reshape reduce_window minimum pad broadcast_in_dim minimum reshape slice compare iota select pad reshape reduce_window maximum slice reshape reduce_window maximum pad broadcast_in_dim maximum reshape slice convert -> tensor<20xi64> tensor<20xi64>
         cummin: NotImplemented: "cummin" not implemented for 'ComplexFloat'

@@ -31,6 +31,14 @@ const NONE: Given = A(Arg::None);
 fn rows() {
     let lines = [
         line(
+            "cat.out",
+            &[list(&[Some((F32, &[2]))]), int(0), A(Arg::DType(I64))],
+        ),
+        line(
+            "cat.out",
+            &[list(&[Some((F32, &[2]))]), int(0), A(Arg::DType(F16))],
+        ),
+        line(
             "_stack",
             &[list(&[Some((F32, &[2])), Some((F32, &[2]))]), int(0)],
         ),
@@ -133,6 +141,8 @@ fn rows() {
         line("triu", &[T(F32, &[3]), int(1)]),
     ];
     expect![[r#"
+        cat.out: Type: torch.cat(): input types can't be cast to the desired output type Long
+        cat.out: -> tensor<2xf32>
         _stack: reshape reshape concatenate -> tensor<2x2xf32>
         block_diag: convert reshape reshape pad pad pad concatenate -> tensor<4x6xf32>
         block_diag: Runtime: torch.block_diag: Input tensors must have 2 or fewer dimensions. Input 0 has 3 dimensions
