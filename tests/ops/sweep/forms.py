@@ -26,12 +26,13 @@ class Subject:
     def __init__(self, op, dtype, device):
         self.op, self.dtype, self.device = op, dtype, device
         self.known = compare.tolerances(op)
+        self.invariant = draws.INVARIANTS.get(op.full_name)
 
     def samples(self, requires_grad=False):
         torch.manual_seed(SEED)
         return list(self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad))
 
-    def agree(self, run, tree):
+    def agree(self, run, tree, functional=False):
         """Raises `Mismatch` unless `run(tree)` does the same on the device as on the CPU.
 
         Compared are the results and, because an operator must not write what it only reads, every
@@ -41,7 +42,7 @@ class Subject:
         if drew:
             again, _, _ = self.on_cpu(run, tree, seed=2)
             moved = lambda: trees.move(tree, self.device)  # noqa: E731
-            return draws.check(self.op, run, moved, again, expected)
+            return draws.check(run, moved, again, expected, self.invariant if functional else None)
         moved = trees.move(tree, self.device)
         got = run(moved.tree)
         if trees.on(moved.tree, self.device):
@@ -92,7 +93,7 @@ def forward(subject, sample):
         return sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
 
     with torch.no_grad():
-        subject.agree(run, arguments(sample))
+        subject.agree(run, arguments(sample), functional=True)
 
 
 def gradient(subject, sample):
