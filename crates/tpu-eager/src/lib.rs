@@ -15,6 +15,7 @@ mod linalg;
 mod lower;
 mod numbers;
 mod pending;
+mod philox;
 pub mod runtime;
 pub mod view;
 

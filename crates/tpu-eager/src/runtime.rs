@@ -87,6 +87,7 @@ impl Runtime {
         let client = platform.client(&plugin)?;
         if platform == Platform::Cpu {
             crate::linalg::register(&plugin)?;
+            crate::philox::register(&plugin)?;
         }
         if let Some(limit) = client.memory_limit(DEVICE).or_else(memory::host_total) {
             memory::set_limit(DEVICE, limit);
