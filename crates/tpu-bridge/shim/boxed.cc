@@ -149,8 +149,7 @@ struct Boxed final : c10::OperatorKernel {
   size_t arguments;
   bool list_result = false;
   c10::SmallVector<uint8_t, 2> mutated;
-  c10::SmallVector<int8_t, 4>
-      returns;  // argument that a result is, -1 for a new tensor, -2 for an int that nothing reads
+  c10::SmallVector<int8_t, 4> returns;  // argument that it is, -1: a new tensor, -2: an int that nothing reads
 
   Boxed(uint32_t id, const c10::FunctionSchema& schema) : id(id), arguments(schema.arguments().size()) {
     for (size_t i = 0; i < arguments; i++) {
@@ -160,21 +159,20 @@ struct Boxed final : c10::OperatorKernel {
     size_t next = 0;
     for (const auto& r : schema.returns()) {
       const auto* alias = r.alias_info();
-      const int8_t fresh = r.type()->kind() == c10::TypeKind::IntType ? -2 : -1;
-      returns.push_back(alias && alias->isWrite() && next < mutated.size() ? static_cast<int8_t>(mutated[next++])
-                                                                           : fresh);
+      const bool written = alias && alias->isWrite() && next < mutated.size();
+      const bool number = r.type()->kind() == c10::TypeKind::IntType;
+      returns.push_back(static_cast<int8_t>(written ? mutated[next++] : number ? -2 : -1));
       list_result |= r.type()->kind() == c10::TypeKind::ListType;
     }
   }
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    auto values = torch::jit::last(*stack, arguments);
+    const auto values = torch::jit::last(*stack, arguments);
     c10::SmallVector<at::Tensor, 2> targets;
     for (auto i : mutated) collect(values[i], targets);
-    for (const auto& t : targets) at::assert_no_internal_overlap(t);
+    for (const auto& t : targets) check_overlap(t, values);
     c10::SmallVector<TpuResult, 8> results;
     // A second time when `out=` tensors had to be resized: the first description is outdated.
-    while (!run(Frame(values), targets, results)) {
-    }
+    while (!run(Frame(values), targets, results)) continue;
     finish(stack, results);
   }
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
@@ -185,11 +183,15 @@ struct Boxed final : c10::OperatorKernel {
     for (const auto& r : results) at::native::resize_output(targets[r.index], {r.sizes, static_cast<size_t>(r.ndim)});
     return false;
   }
+  static void check_overlap(const at::Tensor& target, c10::ArrayRef<c10::IValue> values) {
+    at::assert_no_internal_overlap(target);
+    for (const auto& v : values) {
+      if (v.isTensor() && v.toTensor().defined()) at::assert_no_partial_overlap(target, v.toTensor());
+    }
+  }
   static void collect(const c10::IValue& v, c10::SmallVector<at::Tensor, 2>& out) {
-    if (v.isTensor() && v.toTensor().defined()) {
-      out.push_back(v.toTensor());
-    } else if (v.isTensorList()) {
-      for (const auto& item : v.toListRef()) out.push_back(item.toTensor());
+    for (const auto& item : v.isTensorList() ? v.toListRef() : c10::ArrayRef<c10::IValue>(v)) {
+      if (item.isTensor() && item.toTensor().defined()) out.push_back(item.toTensor());
     }
   }
   void finish(torch::jit::Stack* stack, c10::ArrayRef<TpuResult> results) const {
@@ -308,14 +310,13 @@ extern "C" void tpu_register_kernels() {
     library.impl(c10::toString(name).c_str(), std::move(kernel));
   }
   using Key = c10::DispatchKey;
+  static std::vector<torch::Library> all;
   // The copy kernels read and write through the bits themselves; resolving them first would recurse.
-  static torch::Library conjugate(torch::Library::IMPL, "aten", Key::Conjugate, __FILE__, __LINE__);
-  static torch::Library negative(torch::Library::IMPL, "aten", Key::Negative, __FILE__, __LINE__);
-  for (auto* bits : {&conjugate, &negative}) {
-    for (auto* copy : {"_copy_from", "_copy_from_and_resize"}) bits->impl(copy, torch::CppFunction::makeFallthrough());
+  for (auto key : {Key::Conjugate, Key::Negative}) {
+    all.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    for (auto* n : {"_copy_from", "_copy_from_and_resize"}) all.back().impl(n, torch::CppFunction::makeFallthrough());
   }
   for (auto key : {Key::PrivateUse1, Key::SparsePrivateUse1, Key::SparseCsrPrivateUse1, Key::QuantizedPrivateUse1}) {
-    static std::vector<torch::Library> all;
     all.emplace_back(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
     all.back().fallback(key == Key::PrivateUse1 ? torch::CppFunction::makeFromBoxedFunction<&tpu::fallback>()
                                                 : torch::CppFunction::makeFromBoxedFunction<&tpu::unsupported>());

@@ -421,11 +421,31 @@ fn fresh(shape: Option<&tpu_eager::Fresh>, cell: Option<tpu_eager::Cell>) -> Tpu
     }
 }
 
+/// Whether the results of an operator are sparse or quantised, and could not come back.
+fn makes_other_layouts(op: &str) -> bool {
+    let base = op.rsplit("::").next().unwrap_or(op);
+    let base = base.trim_start_matches('_');
+    [
+        "to_sparse",
+        "quantize_per_",
+        "sparse_coo",
+        "sparse_compressed",
+    ]
+    .iter()
+    .any(|start| base.starts_with(start))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tpu_fallback(op: *const c_char, bytes: u64, first: *mut u8) -> i32 {
     guard(|| {
         // SAFETY: the shim passes a NUL-terminated name and a byte to write to.
         let op = unsafe { CStr::from_ptr(op) }.to_string_lossy();
+        if makes_other_layouts(&op) {
+            let message = format!(
+                "TPU2003: {op}: the device \"tpu\" has dense tensors only; hint: use the CPU"
+            );
+            return Ok(refuse(5, &message));
+        }
         let policy = settings::fallback();
         if policy == settings::Fallback::Error {
             let message = format!(
