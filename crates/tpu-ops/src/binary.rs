@@ -5,11 +5,15 @@ use crate::{
     formula::{Binary, X, compute, float_type, formula},
     op::pointwise,
     pointwise::{implemented, trunc},
-    promote::{result_type, together, together_as},
+    promote::{broadcast_shapes, cast, result_type, together, together_as},
 };
 use std::f64::consts::LN_2;
-use std::sync::Arc;
 use tpu_hlo::{Builder, DType, Direction, Number, Value};
+
+mod division;
+mod integer;
+
+use division::{div, div_number, floor_divide, fmod, remainder};
 
 type B = Builder;
 
@@ -191,10 +195,23 @@ fn rsub_number(b: &mut B, x: Value, other: Scalar, alpha: Factor) -> Result<Valu
 
 /// `self * other`; of booleans the conjunction.
 pub(crate) fn mul(b: &mut B, x: Value, y: Value) -> Result<Value> {
-    if result_type(b, &[x, y])? == DType::Bool {
-        return pair(|x, y| x.and(y))(b, x, y);
+    let dtype = result_type(b, &[x, y])?;
+    let bools = [x, y].map(|v| b.dtype(v) == DType::Bool);
+    match bools {
+        _ if dtype == DType::Bool => pair(|x, y| x.and(y))(b, x, y),
+        [true, _] if dtype.is_float() => masked(b, dtype, x, y),
+        [_, true] if dtype.is_float() => masked(b, dtype, y, x),
+        _ => pair(|x, y| x * y)(b, x, y),
     }
-    pair(|x, y| x * y)(b, x, y)
+}
+
+/// `mask * x`. XLA makes a choice between `x` and 0 of it where the product of false and infinity
+/// is NaN.
+fn masked(b: &mut B, dtype: DType, mask: Value, x: Value) -> Result<Value> {
+    let dims = broadcast_shapes(&[&b.dims(mask), &b.dims(x)])?;
+    let (mask, x) = (b.broadcast(mask, &dims)?, cast(b, x, dtype));
+    let x = b.broadcast(x, &dims)?;
+    formula(b, [mask, x], |[mask, x]| mask.pick(x, x * 0.0))
 }
 
 /// `self + value * tensor1 * tensor2`
@@ -308,84 +325,6 @@ fn copysign<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
     y.sign_bit().pick(-size, size)
 }
 
-/// `self / other`, not rounded, rounded towards zero or towards minus infinity.
-fn div(b: &mut B, x: Value, y: Value, rounding_mode: Option<Arc<str>>) -> Result<Value> {
-    match rounding_mode.as_deref() {
-        None => floats(|x, y| x.over(y))(b, x, y),
-        Some("trunc") => trunc_divide(b, x, y),
-        Some("floor") => floor_divide(b, x, y),
-        Some(mode) => Err(crate::Error::runtime(format!(
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
-        ))),
-    }
-}
-
-fn div_number(b: &mut B, x: Value, y: Scalar, mode: Option<Arc<str>>) -> Result<Value> {
-    div(b, x, y.0, mode)
-}
-
-fn trunc_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {
-    if divides_integers(b, "div_trunc", x, y)? {
-        return pair(|x, y| x / y)(b, x, y);
-    }
-    let quotient = pair(|x, y| x.over(y))(b, x, y)?;
-    formula(b, [quotient], |[q]| trunc(q))
-}
-
-pub(crate) fn floor_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {
-    if divides_integers(b, "div_floor", x, y)? {
-        return pair(floor_integers)(b, x, y);
-    }
-    pair(floor_floats)(b, x, y)
-}
-
-/// Whether the operands promote to an integer type; the divisor is checked for zeros then.
-fn divides_integers(b: &mut B, name: &str, x: Value, y: Value) -> Result<bool> {
-    let dtype = result_type(b, &[x, y])?;
-    implemented(dtype != DType::Bool && !dtype.is_complex(), name, dtype)?;
-    if dtype.is_int() {
-        let zero = b.full_like(y, 0);
-        let bad = b.compare(y, Direction::EQ, zero)?;
-        check::nowhere(b, bad, "RuntimeError: ZeroDivisionError")?;
-    }
-    Ok(dtype.is_int())
-}
-
-fn floor_integers<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
-    let q = x / y;
-    let off = (x - q * y).ne(0.0).and(x.lt(0.0).xor(y.lt(0.0)));
-    off.pick(q - 1.0, q)
-}
-
-/// Python's `//` on floats, as CPython computes it: the quotient of what `fmod` leaves.
-fn floor_floats<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
-    let rest = x.rem(y);
-    let q = (x - rest) / y;
-    let off = rest.ne(0.0).and(y.lt(0.0).xor(rest.lt(0.0)));
-    let q = off.pick(q - 1.0, q);
-    let floor = q.floor();
-    let floor = (q - floor).gt(0.5).pick(floor + 1.0, floor);
-    let exact = x.over(y);
-    let floor = q.eq(0.0).pick(copysign(q, exact), floor);
-    y.eq(0.0).pick(exact, floor)
-}
-
-/// The rest of the division rounded towards zero; it has the dividend's sign.
-fn fmod(b: &mut B, x: Value, y: Value) -> Result<Value> {
-    divides_integers(b, "fmod", x, y)?;
-    pair(|x, y| x.rem(y))(b, x, y)
-}
-
-/// The rest of the division rounded down; it has the divisor's sign.
-fn remainder(b: &mut B, x: Value, y: Value) -> Result<Value> {
-    divides_integers(b, "remainder", x, y)?;
-    pair(|x, y| {
-        let rest = x.rem(y);
-        let off = rest.ne(0.0).and(y.lt(0.0).xor(rest.lt(0.0)));
-        off.pick(rest + y, rest)
-    })(b, x, y)
-}
-
 /// 0, `values` or 1 for a negative, zero or positive element.
 fn heaviside(b: &mut B, x: Value, values: Value) -> Result<Value> {
     let dtype = b.dtype(x);
@@ -418,11 +357,12 @@ fn hypot(b: &mut B, x: Value, y: Value) -> Result<Value> {
     })(b, x, y)
 }
 
-/// `self · 2^other`, in three steps so that no power overflows before the product does.
+/// `self · 2^other`; for a whole exponent in three steps, so that no power overflows before the
+/// product does.
 fn ldexp(b: &mut B, x: Value, other: Value) -> Result<Value> {
     let power = float_type(b, &[other])?;
     let dtype = float_type(b, &[x, other])?;
-    if dtype.is_complex() {
+    if !b.dtype(x).is_float() || !b.dtype(other).is_int() {
         let power = compute(b, power, [other], [], |[n], []| n.full(2.0).pow(n))?;
         return mul(b, x, power);
     }
@@ -504,6 +444,9 @@ fn nextafter(b: &mut B, x: Value, other: Value) -> Result<Value> {
 pub(crate) fn pow(b: &mut B, x: Value, exponent: Value) -> Result<Value> {
     let dtype = result_type(b, &[x, exponent])?;
     implemented(dtype != DType::Bool, "pow", dtype)?;
+    if dtype.is_int() {
+        return integer::power(b, dtype, x, exponent);
+    }
     pair(|x, y| x.pow(y))(b, x, exponent)
 }
 
@@ -520,6 +463,10 @@ pub(crate) fn pow_number(b: &mut B, x: Value, exponent: Exponent) -> Result<Valu
         !dtype.is_int() || n.to_f64() >= 0.0,
         "Integers to negative integer powers are not allowed."
     );
+    if dtype.is_int() && !(0.0..=3.0).contains(&n.to_f64()) {
+        let exponent = b.scalar(n, dtype);
+        return integer::power(b, dtype, x, exponent);
+    }
     compute(b, dtype, [x], [], |[x], []| match n.to_f64() {
         0.0 => x.full(1.0),
         1.0 => x,

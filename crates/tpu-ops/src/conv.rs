@@ -345,3 +345,6 @@ fn conv_tbc(b: &mut B, input: Value, weight: Value, bias: Value, pad: i64) -> Re
     let out = b.add(out, bias)?;
     Ok(b.convert(out, b.dtype(input)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,20 @@
 //! How often values occur.
 use crate::{
-    Ignored, Op, Result, Scalar, check,
+    Ignored, Op, Result, check,
     error::ensure,
-    factory::spaced,
     index::{
         pick::{count_true, true_positions},
         take_slices,
     },
     op::{Plain, op},
     promote::cast,
-    reduce::{Fold, MAX, MIN, position_dtype},
+    reduce::position_dtype,
     scan::cumulative_sum,
     scatter::{add_slices, set_slices},
-    sort::{Side, count_before, precedes, run_starts, sorted},
+    sort::{precedes, run_starts, sorted},
 };
 use std::marker::PhantomData;
-use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
+use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 type Unique = (Value, Value, Value);
@@ -29,7 +28,6 @@ pub(crate) const OPS: &[Op] = &[
     op!("_unique2",               |b: &mut B, x, _: Ignored, i, c, n| unique(b, x, i, c, n))
                                       .counted(&Plain(unique_count, PhantomData)),
     op!("bincount",               bincount).counted(&Plain(bincount_size, PhantomData)),
-    op!("histc",                  histogram).guarded(histogram_range),
     op!("unique_consecutive",     unique_consecutive)
                                       .counted(&Plain(consecutive_count, PhantomData)),
     op!("unique_dim",             |b: &mut B, x, d, _: Ignored, i, c, n| {
@@ -376,74 +374,6 @@ fn bincount(b: &mut B, x: Value, weights: Option<Value>, least: i64, size: i64) 
     }
     let x = b.convert(x, DType::I64);
     add_slices(b, none, 0, x, weights)
-}
-
-fn histogram_range(numbers: &[Number]) -> Result<()> {
-    let [min, max] = numbers else { return Ok(()) };
-    let (min, max) = (min.to_f64(), max.to_f64());
-    ensure!(
-        min.is_finite() && max.is_finite(),
-        "torch.histc: range of [{min}, {max}] is not finite"
-    );
-    ensure!(min <= max, "torch.histc: max must be larger than min");
-    Ok(())
-}
-
-/// Counts of the elements in `bins` equal parts of `min..=max`, or of the data's range when the
-/// two are equal.
-fn histogram(b: &mut B, x: Value, bins: i64, min: Scalar, max: Scalar) -> Result<Value> {
-    ensure!(
-        bins > 0,
-        "torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
-    );
-    let dtype = b.dtype(x);
-    let wide = match dtype {
-        DType::F64 => DType::F64,
-        t if t.is_float() || b.settings.tpu => DType::F32,
-        _ => DType::F64,
-    };
-    let (n, x) = (b.ty(x).numel(), cast(b, x, wide));
-    let x = b.reshape(x, &[n])?;
-    let (low, high) = histogram_ends(b, x, min, max)?;
-    let edges = spaced(b, (low, high), bins + 1)?;
-    let found = count_before(b, edges, x, Side::Right)?;
-    let (one, last) = (b.full_like(found, 1), b.full_like(found, bins - 1));
-    let bin = b.subtract(found, one)?;
-    let bin = b.minimum(bin, last)?;
-    let (low, high) = (b.broadcast(low, &[n])?, b.broadcast(high, &[n])?);
-    let (above, below) = (
-        b.compare(x, Direction::GE, low)?,
-        b.compare(x, Direction::LE, high)?,
-    );
-    let inside = b.and(above, below)?;
-    let ones = b.convert(inside, DType::I64);
-    let zero = b.full_like(bin, 0);
-    let bin = b.select(inside, bin, zero)?;
-    let none = b.full(0, DType::I64, &[bins]);
-    let counts = add_slices(b, none, 0, bin, ones)?;
-    Ok(cast(b, counts, dtype))
-}
-
-fn histogram_ends(b: &mut B, x: Value, min: Scalar, max: Scalar) -> Result<(Value, Value)> {
-    let wide = b.dtype(x);
-    let (mut low, mut high) = (cast(b, min.0, wide), cast(b, max.0, wide));
-    let open = b.compare(low, Direction::EQ, high)?;
-    if b.ty(x).numel() > 0 {
-        let fold = Fold::new(b, x, None, false)?;
-        let (least, most) = (fold.extreme(b, x, &MIN)?, fold.extreme(b, x, &MAX)?);
-        (low, high) = (b.select(open, least, low)?, b.select(open, most, high)?);
-    }
-    let (first, last) = (b.is_finite(low), b.is_finite(high));
-    let finite = b.and(first, last)?;
-    let infinite = b.not(finite);
-    check::nowhere(
-        b,
-        infinite,
-        "RuntimeError: torch.histc: range of the data is not finite",
-    )?;
-    let (one, same) = (b.full_like(low, 1), b.compare(low, Direction::EQ, high)?);
-    let (down, up) = (b.subtract(low, one)?, b.add(high, one)?);
-    Ok((b.select(same, down, low)?, b.select(same, up, high)?))
 }
 
 #[cfg(test)]

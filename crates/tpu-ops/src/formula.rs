@@ -328,3 +328,6 @@ impl BitOr for X<'_> {
         self.or(y)
     }
 }
+
+#[cfg(test)]
+mod tests;

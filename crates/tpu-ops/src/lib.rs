@@ -22,6 +22,7 @@ mod distance;
 mod embedding;
 mod factory;
 mod foreach;
+mod histogram;
 mod igamma;
 mod index;
 mod linalg;
@@ -41,6 +42,7 @@ mod rng;
 mod rnn;
 mod scan;
 mod scatter;
+mod segment;
 mod shape;
 mod softmax;
 mod sort;
@@ -70,6 +72,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("embedding", embedding::OPS),
     ("factory", factory::OPS),
     ("foreach", foreach::OPS),
+    ("histogram", histogram::OPS),
     ("igamma", igamma::OPS),
     ("index", index::OPS),
     ("linalg", linalg::OPS),
@@ -89,6 +92,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("rnn", rnn::OPS),
     ("scan", scan::OPS),
     ("scatter", scatter::OPS),
+    ("segment", segment::OPS),
     ("shape", shape::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),

@@ -239,7 +239,8 @@ fn batches_fit(b: &B, x: Value, y: Value) -> Result<()> {
     let (x, y) = (b.dims(x), b.dims(y));
     ensure!(
         x[0] == y[0] && x[2] == y[1],
-        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, \
+         {}].",
         x[0],
         x[2],
         y[0],
@@ -510,3 +511,6 @@ fn vdot(b: &mut B, x: Value, other: Value) -> Result<Value> {
     let x = b.complex(re, im)?;
     dot(b, x, other)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod batch;
 mod group;
 mod layer;
+mod sync;
 mod weight;
 
 use crate::{Op, Result, Scalar, op::op, promote};
@@ -22,13 +23,13 @@ pub(crate) const OPS: &[Op] = &[
     op!("_weight_norm_interface",                  weight::weight_norm),
     op!("_weight_norm_interface_backward",         weight::weight_norm_backward),
     op!("batch_norm_backward",                     batch::backward_with_reserve),
-    op!("batch_norm_backward_elemt",               batch::backward_elemt),
-    op!("batch_norm_backward_reduce",              batch::backward_reduce),
-    op!("batch_norm_elemt",                        batch::elemt),
-    op!("batch_norm_gather_stats",                 batch::gather_stats),
-    op!("batch_norm_gather_stats_with_counts",     batch::gather_stats_with_counts),
-    op!("batch_norm_stats",                        batch::stats),
-    op!("batch_norm_update_stats",                 batch::update_stats),
+    op!("batch_norm_backward_elemt",               sync::backward_elemt),
+    op!("batch_norm_backward_reduce",              sync::backward_reduce),
+    op!("batch_norm_elemt",                        sync::elemt),
+    op!("batch_norm_gather_stats",                 sync::gather_stats),
+    op!("batch_norm_gather_stats_with_counts",     sync::gather_stats_with_counts),
+    op!("batch_norm_stats",                        sync::stats),
+    op!("batch_norm_update_stats",                 sync::update_stats),
     op!("native_batch_norm",                       batch::native),
     op!("native_batch_norm_backward",              batch::backward),
     op!("native_group_norm",                       group::group_norm),
@@ -144,3 +145,6 @@ fn input_gradient(
 fn masked(b: &mut B, wanted: bool, make: impl FnOnce(&mut B) -> Result<Value>) -> Result<Value> {
     if wanted { make(b) } else { Ok(b.undefined()) }
 }
+
+#[cfg(test)]
+mod tests;

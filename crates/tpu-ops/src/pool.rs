@@ -32,3 +32,6 @@ pub(crate) const OPS: &[Op] = &[
     op!("max_unpool2d",                     unpool::unpool2d),
     op!("max_unpool3d",                     unpool::unpool3d),
 ];
+
+#[cfg(test)]
+mod tests;

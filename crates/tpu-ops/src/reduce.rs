@@ -12,6 +12,8 @@ type B = Builder;
 // Where `out=` decides what a reduction computes in, the row is named after that overload.
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("_aminmax",                |b: &mut B, x| aminmax(b, x, None, false)),
+    op!("_aminmax.dim",            |b: &mut B, x, d: i64, k| aminmax(b, x, Some(d), k)),
     op!("all",                     |b: &mut B, x| truth(b, x, None, false, B::all)),
     op!("all.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::all)),
     op!("all.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::all)),
@@ -31,6 +33,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("any.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::any)),
     op!("argmax",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MAX)),
     op!("argmin",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MIN)),
+    op!("hash_tensor",             hash),
     op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MAX_OF_ALL)),
     op!("max.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MAX)),
     op!("mean",                    |b: &mut B, x, t| mean(b, x, None, false, t)),
@@ -406,6 +409,23 @@ fn wins(
 /// The first position of the largest along `axis`, in the narrowest dtype.
 pub(crate) fn first_largest(b: &mut B, x: Value, axis: i64) -> Result<Value> {
     Ok(position(b, x, axis, &MAX)?.1)
+}
+
+/// The exclusive or of all elements as 64 bits: floats by those of their float64, integers
+/// sign-extended.
+fn hash(b: &mut B, x: Value, dim: Dims, keepdim: bool, mode: i64) -> Result<Value> {
+    ensure!(mode == 0, "hash_tensor: Unknown hash_tensor mode");
+    let fold = Fold::new(b, x, Some(&dim), keepdim)?;
+    let bits = if b.dtype(x).is_float() {
+        let x = b.convert(x, DType::F64);
+        b.bitcast_convert(x, DType::U64)
+    } else {
+        let x = b.convert(x, DType::I64);
+        b.bitcast_convert(x, DType::U64)
+    };
+    let none = b.scalar(0, DType::U64);
+    let y = b.reduce(bits, none, &fold.axes, B::xor)?;
+    Ok(b.reshape(y, &fold.dims)?)
 }
 
 /// `max.dim` and `min.dim`

@@ -208,3 +208,50 @@ fn gru_cell_backward(b: &mut B, grad_hy: Value, workspace: Value, has_bias: bool
     }
     Ok(outs)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Arg;
+    use crate::golden::{
+        Given::{A, T},
+        line,
+    };
+    use expect_test::expect;
+    use tpu_hlo::{DType::*, Number};
+
+    #[test]
+    fn rows() {
+        let (x, gates, bias) = (|| T(BF16, &[2, 3]), |n| T(BF16, n), || T(BF16, &[12]));
+        let flag = |b| A(Arg::Number(Number::Bool(b)));
+        let four: &[i64] = &[2, 12];
+        let three: &[i64] = &[2, 9];
+        let lines = [
+            line(
+                "_thnn_fused_lstm_cell",
+                &[gates(four), gates(four), x(), bias(), bias()],
+            ),
+            line(
+                "_thnn_fused_lstm_cell_backward_impl",
+                &[x(), A(Arg::None), x(), x(), gates(four), flag(true)],
+            ),
+            line("_thnn_fused_gru_cell", &[gates(three), gates(three), x()]),
+            line(
+                "_thnn_fused_gru_cell_backward",
+                &[x(), T(BF16, &[2, 15]), flag(false)],
+            ),
+            line(
+                "_thnn_fused_gru_cell_backward",
+                &[x(), T(BF16, &[2, 15]), flag(true)],
+            ),
+            line("_thnn_fused_lstm_cell", &[gates(three), gates(three), x()]),
+        ];
+        expect![[r#"
+            _thnn_fused_lstm_cell: convert convert broadcast_in_dim add convert convert broadcast_in_dim add add slice slice slice slice logistic logistic tanh logistic convert multiply multiply add tanh multiply concatenate convert convert convert -> tensor<2x3xbf16> tensor<2x3xbf16> tensor<2x12xbf16>
+            _thnn_fused_lstm_cell_backward_impl: convert slice slice slice slice convert convert convert tanh multiply subtract multiply multiply add subtract multiply multiply multiply subtract multiply multiply multiply multiply subtract multiply multiply subtract multiply multiply multiply concatenate multiply reduce add convert convert convert -> tensor<2x12xbf16> tensor<2x3xbf16> tensor<12xbf16>
+            _thnn_fused_gru_cell: convert convert slice slice slice slice slice slice add logistic add logistic multiply add tanh convert subtract multiply add concatenate convert convert -> tensor<2x3xbf16> tensor<2x15xbf16>
+            _thnn_fused_gru_cell_backward: convert slice slice slice slice slice convert subtract subtract multiply multiply multiply multiply subtract multiply subtract multiply multiply multiply subtract multiply multiply multiply concatenate concatenate convert convert convert -> tensor<2x9xbf16> tensor<2x9xbf16> tensor<2x3xbf16> tensor<0xi1> tensor<0xi1>
+            _thnn_fused_gru_cell_backward: convert slice slice slice slice slice convert subtract subtract multiply multiply multiply multiply subtract multiply subtract multiply multiply multiply subtract multiply multiply multiply concatenate concatenate convert convert convert reduce add convert reduce add convert -> tensor<2x9xbf16> tensor<2x9xbf16> tensor<2x3xbf16> tensor<9xbf16> tensor<9xbf16>
+            _thnn_fused_lstm_cell: Runtime: expected gates of shape [batch, 4 * hidden], but got [2, 9]
+        "#]].assert_eq(&lines.concat());
+    }
+}

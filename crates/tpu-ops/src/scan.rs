@@ -14,6 +14,7 @@ type Values = SmallVec<[Value; 2]>;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("_logcumsumexp", log_cumulative_sum_exp),
     op!("cummax",  |b: &mut B, x, d| extreme(b, x, d, &MAX)),
     op!("cummin",  |b: &mut B, x, d| extreme(b, x, d, &MIN)),
     op!("cumprod", |b: &mut B, x, d, t| running(b, x, d, t, 1, B::multiply)),

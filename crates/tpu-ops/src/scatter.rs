@@ -55,7 +55,7 @@ impl Merge {
     }
 
     /// The scalar that any element replaces.
-    fn identity(self, b: &mut B, dtype: DType) -> Value {
+    pub(crate) fn identity(self, b: &mut B, dtype: DType) -> Value {
         match self {
             Self::Set | Self::Add => b.scalar(0, dtype),
             Self::Multiply => b.scalar(1, dtype),

@@ -51,7 +51,7 @@ pub struct Plan {
     /// hold the result.
     pub out: bool,
     /// The row wants the dtype of the first `out=` argument as a last argument: it is named after
-    /// an overload that exists with `out=` only, as `arange.start_out`.
+    /// an overload with `out=` that computes by it, as `arange.start_out` or `cumsum.out`.
     pub dtype_of_out: bool,
 }
 

@@ -252,3 +252,6 @@ fn from_compute(b: &mut B, x: Value, dtype: DType) -> Result<Value> {
     let x = b.minimum(x, high)?;
     Ok(b.convert(x, dtype))
 }
+
+#[cfg(test)]
+mod tests;

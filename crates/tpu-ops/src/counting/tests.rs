@@ -1,7 +1,7 @@
 use crate::{
     Arg,
     golden::{
-        Given::{self, A, Launch, T},
+        Given::{self, A, T},
         line,
     },
 };
@@ -14,10 +14,6 @@ fn int(i: i64) -> Given {
 
 fn flag(b: bool) -> Given {
     A(Arg::Number(Number::Bool(b)))
-}
-
-fn launch(i: i64) -> Given {
-    Launch(Number::Int(i))
 }
 
 const NONE: Given = A(Arg::None);
@@ -41,9 +37,6 @@ fn rows() {
         line("bincount", &[T(I64, &[5]), NONE, int(0), int(7)]),
         line("bincount", &[T(I64, &[5]), T(F16, &[5]), int(0), int(7)]),
         line("bincount", &[T(F32, &[5]), NONE, int(0), int(7)]),
-        line("histc", &[T(F32, &[20]), int(4), launch(0), launch(0)]),
-        line("histc", &[T(I64, &[20]), int(4), launch(0), launch(3)]),
-        line("histc", &[T(I64, &[20]), int(0), launch(0), launch(3)]),
         line(
             "unique_consecutive",
             &[T(F32, &[5]), flag(true), flag(true), NONE, int(3)],
@@ -87,9 +80,6 @@ fn rows() {
         bincount: compare compare or select reduce maximum convert optimization_barrier scatter add -> tensor<7xi64>; else RuntimeError: bincount only supports 1-d non-negative integral inputs.
         bincount: compare compare or select reduce maximum convert convert optimization_barrier scatter add -> tensor<7xf64>; else RuntimeError: bincount only supports 1-d non-negative integral inputs.
         bincount: Runtime: bincount only supports 1-d non-negative integral inputs.
-        histc: compare reduce minimum reduce maximum select select is_finite is_finite and not reduce or select compare subtract add select select subtract divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical subtract minimum broadcast_in_dim broadcast_in_dim compare compare and convert select optimization_barrier scatter add convert -> tensor<4xf32>; else RuntimeError: torch.histc: range of the data is not finite
-        histc: convert compare reduce minimum reduce maximum select select is_finite is_finite and not reduce or select compare subtract add select select subtract divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical subtract minimum broadcast_in_dim broadcast_in_dim compare compare and convert select optimization_barrier scatter add -> tensor<4xi64>; else RuntimeError: torch.histc: range of the data is not finite
-        histc: Runtime: torch.histogram(): bins must be > 0, but got 0 for dimension 0
         unique_consecutive: slice slice compare concatenate convert reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical gather convert reduce_window add subtract convert slice concatenate subtract convert -> tensor<3xf32> tensor<5xi64> tensor<3xi64>
         unique_consecutive: transpose slice slice compare concatenate reduce or convert reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical gather transpose slice concatenate subtract convert -> tensor<5x2xf32> tensor<0xi64> tensor<2xi64>
         unique_dim: transpose iota while compare dynamic_slice reshape gather sort compare compare compare and or subtract gather slice slice compare concatenate reduce or convert reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical gather convert reduce_window add subtract convert optimization_barrier scatter -> tensor<2x2xf32> tensor<5xi64> tensor<0xi64>

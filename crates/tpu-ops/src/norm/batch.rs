@@ -1,15 +1,15 @@
 //! Batch norm in its many spellings: statistics per channel, dimension 1.
-use super::{along, count, inverse_root, masked, moments, scale, shift, unreduce};
-use crate::{Error, Ignored, Outs, Result, Scalar, error::ensure, promote};
+use super::{along, count, inverse_root, masked, moments, scale, shift};
+use crate::{Error, Outs, Result, Scalar, error::ensure, promote};
 use tpu_hlo::{Builder, DType, Dims, Value};
 
 type B = Builder;
 
 /// The dimension of the channels.
-const CHANNEL: &[i64] = &[1];
+pub(super) const CHANNEL: &[i64] = &[1];
 
 /// Every dimension but the channels'.
-fn axes(b: &B, x: Value) -> Result<Dims> {
+pub(super) fn axes(b: &B, x: Value) -> Result<Dims> {
     let rank = b.rank(x);
     ensure!(
         rank >= 2,
@@ -28,18 +28,18 @@ fn parameters_fit(b: &B, x: Value, parameters: [(&str, Option<Value>); 4]) -> Re
 }
 
 /// What normalises a batch: a mean and a reciprocal deviation per channel.
-struct Scales {
-    mean: Value,
-    invstd: Value,
+pub(super) struct Scales {
+    pub(super) mean: Value,
+    pub(super) invstd: Value,
     /// Biased variance of the batch; none when the scales are running ones.
-    var: Option<Value>,
+    pub(super) var: Option<Value>,
 }
 
 /// Running mean and variance.
 type Running = Option<(Value, Value)>;
 
 /// Scales from the batch itself.
-fn of_batch(b: &mut B, input: Value, eps: Scalar) -> Result<Scales> {
+pub(super) fn of_batch(b: &mut B, input: Value, eps: Scalar) -> Result<Scales> {
     let axes = axes(b, input)?;
     let x = promote::widen(b, input);
     let stats = moments(b, x, &axes)?;
@@ -66,7 +66,7 @@ fn of_running(b: &mut B, input: Value, running: (Value, Value), eps: Scalar) -> 
 }
 
 /// `(x - mean) * invstd * weight + bias`
-fn normalize(
+pub(super) fn normalize(
     b: &mut B,
     input: Value,
     weight: Option<Value>,
@@ -84,7 +84,7 @@ fn normalize(
 }
 
 /// `(1 - momentum) * running + momentum * new`, in `running`'s dtype.
-fn moved(b: &mut B, running: Value, new: Value, momentum: Scalar) -> Result<Value> {
+pub(super) fn moved(b: &mut B, running: Value, new: Value, momentum: Scalar) -> Result<Value> {
     let old = b.convert(running, b.dtype(new));
     let momentum = promote::scalar_like(b, momentum.0, new)?;
     let one = b.full_like(new, 1);
@@ -97,7 +97,7 @@ fn moved(b: &mut B, running: Value, new: Value, momentum: Scalar) -> Result<Valu
 
 /// The running statistics after a batch of `n` elements per channel; the variance that goes in is
 /// the unbiased one.
-fn updated(
+pub(super) fn updated(
     b: &mut B,
     running: (Value, Value),
     (mean, var): (Value, Value),
@@ -370,11 +370,11 @@ pub(super) fn backward_with_reserve(
 }
 
 /// Sums per channel that the gradients are made of.
-struct Sums {
+pub(super) struct Sums {
     /// Of the gradient.
-    grad: Value,
+    pub(super) grad: Value,
     /// Of the gradient times the centered input.
-    products: Value,
+    pub(super) products: Value,
 }
 
 /// The input less its mean, in the type that is computed in.
@@ -385,7 +385,7 @@ fn centered(b: &mut B, input: Value, mean: Value) -> Result<Value> {
 }
 
 impl Sums {
-    fn of(b: &mut B, grad_out: Value, input: Value, by: &Scales) -> Result<Self> {
+    pub(super) fn of(b: &mut B, grad_out: Value, input: Value, by: &Scales) -> Result<Self> {
         let axes = axes(b, input)?;
         let x = centered(b, input, by.mean)?;
         let g = b.convert(grad_out, b.dtype(x));
@@ -396,9 +396,9 @@ impl Sums {
         })
     }
 
-    /// `(g - (sum(g) + (x - mean) * invstd^2 * sum(g * (x - mean))) / n) * invstd * weight`; without
-    /// `n`, a scalar, the scales did not depend on the input and the middle term is not there.
-    fn input_gradient(
+    /// `(g - (sum(g) + (x - mean) * invstd^2 * sum(g * (x - mean))) / n) * invstd * weight`;
+    /// without `n`, a scalar, the scales did not depend on the input and nothing is taken off.
+    pub(super) fn input_gradient(
         &self,
         b: &mut B,
         grad_out: Value,
@@ -425,208 +425,4 @@ impl Sums {
         let g = scale(b, g, weight, CHANNEL)?;
         Ok(b.convert(g, dtype))
     }
-}
-
-/// Mean and reciprocal deviation of a batch, one part of a larger one.
-pub(super) fn stats(b: &mut B, input: Value, eps: Scalar) -> Result<(Value, Value)> {
-    let by = of_batch(b, input, eps)?;
-    Ok((by.mean, by.invstd))
-}
-
-/// Mean and biased variance of a batch, and the new running statistics where there are any: the
-/// schema does not mark that they are written.
-pub(super) fn update_stats(
-    b: &mut B,
-    input: Value,
-    running_mean: Option<Value>,
-    running_var: Option<Value>,
-    momentum: Scalar,
-) -> Result<Outs> {
-    let axes = axes(b, input)?;
-    let x = promote::widen(b, input);
-    let stats = moments(b, x, &axes)?;
-    let mut outs: Outs = [stats.mean, stats.var].as_slice().into();
-    if let Some(running) = running_mean.zip(running_var) {
-        let n = count(b, input, &axes);
-        let (mean, var) = updated(b, running, (stats.mean, stats.var), n, momentum)?;
-        outs.extend([mean, var]);
-    }
-    Ok(outs)
-}
-
-/// Normalises by given statistics.
-pub(super) fn elemt(
-    b: &mut B,
-    input: Value,
-    weight: Option<Value>,
-    bias: Option<Value>,
-    mean: Value,
-    invstd: Value,
-    _eps: Ignored,
-) -> Result<Value> {
-    axes(b, input)?;
-    normalize(
-        b,
-        input,
-        weight,
-        bias,
-        &Scales {
-            mean,
-            invstd,
-            var: None,
-        },
-    )
-}
-
-/// As [`gather_stats_with_counts`], all parts having `count` elements per channel.
-#[allow(clippy::too_many_arguments, reason = "the schema's")]
-pub(super) fn gather_stats(
-    b: &mut B,
-    input: Value,
-    mean: Value,
-    invstd: Value,
-    running_mean: Option<Value>,
-    running_var: Option<Value>,
-    momentum: Scalar,
-    eps: Scalar,
-    count: Scalar,
-) -> Result<Outs> {
-    let parts = b.dims(mean).first().copied().unwrap_or(1);
-    let dtype = b.dtype(mean);
-    let count = promote::cast(b, count.0, dtype);
-    let counts = b.broadcast(count, &[parts])?;
-    gather_stats_with_counts(
-        b,
-        input,
-        mean,
-        invstd,
-        running_mean,
-        running_var,
-        momentum,
-        eps,
-        counts,
-    )
-}
-
-/// Mean and reciprocal deviation of a batch from those of its parts (`[parts, C]`) with `counts`
-/// elements per channel each, and the new running statistics where there are any: the schema
-/// does not mark that they are written.
-#[allow(clippy::too_many_arguments, reason = "the schema's")]
-pub(super) fn gather_stats_with_counts(
-    b: &mut B,
-    _input: Value,
-    mean: Value,
-    invstd: Value,
-    running_mean: Option<Value>,
-    running_var: Option<Value>,
-    momentum: Scalar,
-    eps: Scalar,
-    counts: Value,
-) -> Result<Outs> {
-    let dims = b.dims(mean);
-    ensure!(
-        dims.len() == 2,
-        "expected statistics of shape [parts, C], but got {:?}",
-        dims.as_slice()
-    );
-    let counts = promote::cast(b, counts, b.dtype(mean));
-    let n = b.sum(counts, &[0])?;
-    let n = b.broadcast(n, &[dims[1]])?;
-    let weighted = scale(b, mean, Some(counts), &[0])?;
-    let total = b.sum(weighted, &[0])?;
-    let center = b.divide(total, n)?;
-    let away = unreduce(b, center, &dims, &[0])?;
-    let away = b.subtract(mean, away)?;
-    let between = b.multiply(away, away)?;
-    let inside = variance(b, invstd, eps)?;
-    let spread = b.add(inside, between)?;
-    let spread = scale(b, spread, Some(counts), &[0])?;
-    let squares = b.sum(spread, &[0])?;
-    let var = b.divide(squares, n)?;
-    let invstd = inverse_root(b, var, eps)?;
-    let mut outs: Outs = [center, invstd].as_slice().into();
-    if let Some(running) = running_mean.zip(running_var) {
-        let one = b.full_like(n, 1);
-        let free = b.subtract(n, one)?;
-        let unbiased = b.divide(squares, free)?;
-        outs.push(moved(b, running.0, center, momentum)?);
-        outs.push(moved(b, running.1, unbiased, momentum)?);
-    }
-    Ok(outs)
-}
-
-/// `1 / invstd^2 - eps`
-fn variance(b: &mut B, invstd: Value, eps: Scalar) -> Result<Value> {
-    let one = b.full_like(invstd, 1);
-    let squared = b.multiply(invstd, invstd)?;
-    let var = b.divide(one, squared)?;
-    let eps = promote::scalar_like(b, eps.0, var)?;
-    Ok(b.subtract(var, eps)?)
-}
-
-/// Sums per channel of the gradient and of the gradient times the centered input, then the
-/// gradients for weight and bias.
-#[allow(clippy::too_many_arguments, reason = "the schema's")]
-pub(super) fn backward_reduce(
-    b: &mut B,
-    grad_out: Value,
-    input: Value,
-    mean: Value,
-    invstd: Value,
-    weight: Option<Value>,
-    input_g: bool,
-    weight_g: bool,
-    bias_g: bool,
-) -> Result<(Value, Value, Value, Value)> {
-    let by = Scales {
-        mean,
-        invstd,
-        var: None,
-    };
-    let sums = Sums::of(b, grad_out, input, &by)?;
-    let parameter = weight.map_or(b.dtype(mean), |w| b.dtype(w));
-    let sum_dy = masked(b, input_g, |_| Ok(sums.grad))?;
-    let sum_dy_xmu = masked(b, input_g, |_| Ok(sums.products))?;
-    let grad_weight = masked(b, weight_g, |b| {
-        let sum = b.multiply(sums.products, invstd)?;
-        Ok(b.convert(sum, parameter))
-    })?;
-    let grad_bias = masked(b, bias_g, |b| Ok(b.convert(sums.grad, parameter)))?;
-    Ok((sum_dy, sum_dy_xmu, grad_weight, grad_bias))
-}
-
-/// The gradient for the input from the sums over all parts of the batch; `count` are the elements
-/// per channel of each part.
-#[allow(clippy::too_many_arguments, reason = "the schema's")]
-pub(super) fn backward_elemt(
-    b: &mut B,
-    grad_out: Value,
-    input: Value,
-    mean: Value,
-    invstd: Value,
-    weight: Option<Value>,
-    sum_dy: Value,
-    sum_dy_xmu: Value,
-    count: Value,
-) -> Result<Value> {
-    axes(b, input)?;
-    let all: Dims = (0..b.rank(count) as i64).collect();
-    let n = b.sum(count, &all)?;
-    let n = promote::cast(b, n, b.dtype(sum_dy));
-    let sums = Sums {
-        grad: sum_dy,
-        products: sum_dy_xmu,
-    };
-    sums.input_gradient(
-        b,
-        grad_out,
-        input,
-        &Scales {
-            mean,
-            invstd,
-            var: None,
-        },
-        weight,
-        Some(n),
-    )
 }

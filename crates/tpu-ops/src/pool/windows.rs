@@ -41,14 +41,10 @@ fn by(sizes: &[i64]) -> String {
 
 fn per_dimension<const N: usize>(op: &str, name: &str, given: &Dims) -> Result<Dims> {
     let tuple = ["", "one int", "two ints", "three ints"][N];
-    let omitted = if name == "stride" {
-        "be omitted, "
-    } else {
-        "be "
-    };
+    let omitted = if name == "stride" { "omitted, " } else { "" };
     ensure!(
         given.len() == 1 || given.len() == N,
-        "{op}: {name} must {omitted}a single int, or a tuple of {tuple}"
+        "{op}: {name} must either be {omitted}a single int, or a tuple of {tuple}"
     );
     Ok((0..N)
         .map(|i| given[if given.len() == 1 { 0 } else { i }])

@@ -26,6 +26,12 @@ const NONE: Given = A(Arg::None);
 #[test]
 fn rows() {
     let lines = [
+        line("_aminmax", &[T(F32, &[2])]),
+        line("_aminmax.dim", &[T(F32, &[2, 3]), int(1), flag(true)]),
+        line(
+            "hash_tensor",
+            &[T(BF16, &[2, 3]), ints(&[1]), flag(false), int(0)],
+        ),
         line(
             "amax.out",
             &[T(F32, &[2]), ints(&[]), flag(false), A(Arg::DType(F64))],
@@ -105,6 +111,9 @@ fn rows() {
         ),
     ];
     expect![[r#"
+        _aminmax: reduce minimum reduce maximum -> tensor<f32> tensor<f32>
+        _aminmax.dim: reduce minimum reshape reduce maximum reshape -> tensor<2x1xf32> tensor<2x1xf32>
+        hash_tensor: convert bitcast_convert reduce xor -> tensor<2xui64>
         amax.out: Runtime: Expected the dtype for input and out to match, but got Float for input's dtype and Double for out's dtype.
         amin.out: reduce minimum -> tensor<f32>
         mean.out: convert reduce add divide -> tensor<f64>

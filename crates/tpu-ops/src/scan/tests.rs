@@ -18,6 +18,7 @@ const NONE: Given = A(Arg::None);
 #[test]
 fn rows() {
     let lines = [
+        line("_logcumsumexp", &[T(F64, &[2]), int(0)]),
         line(
             "cumprod.out",
             &[T(I64, &[2]), int(0), NONE, A(Arg::DType(Bool))],
@@ -39,6 +40,7 @@ fn rows() {
         line("logcumsumexp", &[T(I64, &[3]), int(0)]),
     ];
     expect![[r#"
+        _logcumsumexp: reduce_window compare select compare subtract exponential select multiply compare subtract exponential select multiply add log add -> tensor<2xf64>
         cumprod.out: NotImplemented: "cumprod_out" not implemented for 'Bool'
         cumsum.out: convert convert reduce_window add -> tensor<2xi8>
         cummax: reduce_window maximum compare compare or iota select reduce_window maximum convert -> tensor<2x3x4xf32> tensor<2x3x4xi64>

@@ -35,6 +35,18 @@ impl Table {
         }
     }
 
+    /// The map as a matrix.
+    #[cfg(test)]
+    pub(super) fn dense(&self) -> Vec<Vec<f64>> {
+        let dense = |row: &Vec<(i64, f64)>| {
+            let mut all = vec![0.0; self.input as usize];
+            row.iter()
+                .for_each(|(i, weight)| all[*i as usize] += weight);
+            all
+        };
+        self.rows.iter().map(dense).collect()
+    }
+
     fn width(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }
