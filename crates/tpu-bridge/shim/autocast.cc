@@ -9,12 +9,10 @@ constexpr auto kTpu = c10::DeviceType::PrivateUse1;
 // Its float16 forward can overflow where its fused sibling's cannot, so PyTorch refuses it.
 at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                                        int64_t) {
-  TORCH_CHECK(
-      false,
-      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a ",
-      "sigmoid layer right before the binary cross entropy layer.\nIn this case, combine the two layers using ",
-      "torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  ",
-      "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
+  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n",
+              "Many models use a sigmoid layer right before the binary cross entropy layer.\nIn this case, combine the ",
+              "two layers using torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  ",
+              "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
 }
 }  // namespace
 

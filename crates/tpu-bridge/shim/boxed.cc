@@ -180,7 +180,10 @@ struct Boxed final : c10::OperatorKernel {
     results.resize(list_result ? frame.tensors.size() : returns.size() + targets.size());
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;
-    for (const auto& r : results) at::native::resize_output(targets[r.index], {r.sizes, static_cast<size_t>(r.ndim)});
+    for (const auto& r : results) {
+      const at::IntArrayRef sizes(r.sizes, static_cast<size_t>(r.ndim)), strides(r.strides, sizes.size());
+      if (at::native::resize_output(targets[r.index], sizes)) targets[r.index].as_strided_(sizes, strides);
+    }
     return false;
   }
   static void check_overlap(const at::Tensor& target, c10::ArrayRef<c10::IValue> values) {

@@ -179,10 +179,8 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
 at::Scalar local_scalar_dense(const Tensor& self) { return on_host(self).item(); }
 
 bool equal(const Tensor& self, const Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(),
-              "Expected all tensors to be on the same device, but found at least two "
-              "devices, ",
-              self.device(), " and ", other.device(), "!");
+  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two ",
+              "devices, ", self.device(), " and ", other.device(), "!");
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
 }

@@ -368,12 +368,12 @@ unsafe fn give(
             (entry, list, 0)
         }
         Outcome::Resize(entry) => {
-            let list = entry.resize.iter().map(|(index, dims)| TpuResult {
+            let list = entry.resize.iter().map(|(index, like)| TpuResult {
                 cell: std::ptr::null_mut(),
-                sizes: dims.as_ptr(),
-                strides: std::ptr::null(),
+                sizes: like.sizes.as_ptr(),
+                strides: like.strides.as_ptr(),
                 nbytes: 0,
-                ndim: dims.len() as i32,
+                ndim: like.sizes.len() as i32,
                 index: *index as i32,
                 dtype: 0,
             });

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use tpu_exec::Program;
 use tpu_hlo::{Builder, DType, Dims, Module, Number, Slot, Type, Value};
-use tpu_ops::{Arg as OpArg, Error as OpError, Outs, Param, promote};
+use tpu_ops::{Arg as OpArg, Error as OpError, Layout, Outs, Param, promote};
 
 /// A compiled signature.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct Entry {
     /// Storages written: buffer slot and program output.
     pub(crate) written: Vec<(u32, usize)>,
     /// `out=` tensors that have to be resized before the call can run: position among the
-    /// mutated tensors, and the shape.
-    pub resize: Vec<(usize, Dims)>,
+    /// mutated tensors, and what they have to be like.
+    pub resize: Vec<(usize, Fresh)>,
     /// Messages of the trailing check outputs.
     pub(crate) checks: Vec<Arc<str>>,
     /// Random blocks that a launch draws.
@@ -258,7 +258,7 @@ impl<'a> Lowering<'a> {
         for v in &outs[..fresh] {
             new.push(self.fresh(kernel, *v, &mut values)?);
         }
-        let resize = resizes(&self.b, kernel, &outs[fresh..], targets)?;
+        let resize = self.resizes(kernel, &outs[fresh..], targets);
         let mut written = Vec::new();
         let mut aliases = Vec::new();
         if resize.is_empty() {
@@ -301,29 +301,68 @@ impl<'a> Lowering<'a> {
         if self.b.is_undefined(v) {
             return Ok(None);
         }
-        let Type { dtype, dims } = self.b.ty(v).clone();
-        let order = if kernel.plan.op.pointwise && self.operands.iter().any(is_permuted) {
-            layout::order(&dims, &self.operands)
-        } else {
-            (0..dims.len()).collect()
-        };
-        let strides = layout::strides(&dims, &order);
-        let numel: i64 = dims.iter().product();
-        let output = if numel == 0 {
-            None
-        } else {
+        let order = self.order(kernel, v);
+        let mut fresh = self.described(v, &order);
+        if fresh.nbytes > 0 {
             let permutation: Dims = order.iter().map(|d| *d as i64).collect();
             values.push(self.b.transpose(v, &permutation)?);
-            Some(values.len() - 1)
-        };
-        let nbytes = numel as usize * dtype.size();
-        Ok(Some(Fresh {
+            fresh.output = Some(values.len() - 1);
+        }
+        Ok(Some(fresh))
+    }
+
+    /// Dimensions of a result from the slowest to the fastest in memory.
+    fn order(&self, kernel: &Kernel, v: Value) -> layout::Order {
+        let dims = &self.b.ty(v).dims;
+        let rank = dims.len();
+        if let Some(order) = self.b.order(v) {
+            return order.iter().map(|d| *d as usize).collect();
+        }
+        match kernel.plan.op.layout {
+            Layout::Inputs if self.operands.iter().any(is_permuted) => {
+                layout::order(dims, &self.operands)
+            }
+            Layout::MemoryFormat if layout::is_channels_last(rank, &self.operands) => {
+                layout::channels_last(rank)
+            }
+            Layout::ColumnMajor if layout::has_matrices(rank, &self.operands) => {
+                layout::column_major(rank)
+            }
+            _ => (0..rank).collect(),
+        }
+    }
+
+    /// A tensor of the value's type in that order.
+    fn described(&self, v: Value, order: &[usize]) -> Fresh {
+        let Type { dtype, dims } = self.b.ty(v).clone();
+        let strides = layout::strides(&dims, order);
+        let nbytes = dims.iter().product::<i64>() as usize * dtype.size();
+        Fresh {
             dtype,
             sizes: dims,
             strides,
             nbytes,
-            output,
-        }))
+            output: None,
+        }
+    }
+
+    fn resizes(
+        &self,
+        kernel: &Kernel,
+        outs: &[Value],
+        targets: &[Target<'_>],
+    ) -> Vec<(usize, Fresh)> {
+        let differs = |(i, (v, t)): (usize, (&Value, &Target<'_>))| {
+            let same = self.b.ty(*v).dims.as_slice() == t.tensor.sizes;
+            (!same).then(|| (i, self.described(*v, &self.order(kernel, *v))))
+        };
+        let pairs = outs.iter().zip(targets).enumerate();
+        let list = pairs.filter_map(differs);
+        if kernel.plan.out {
+            list.collect()
+        } else {
+            Vec::new()
+        }
     }
 
     fn write(
@@ -446,25 +485,4 @@ fn can_cast(from: DType, to: DType) -> bool {
         return false;
     }
     from == to || to != DType::Bool
-}
-
-fn resizes(
-    b: &Builder,
-    kernel: &Kernel,
-    outs: &[Value],
-    targets: &[Target<'_>],
-) -> Result<Vec<(usize, Dims)>> {
-    if !kernel.plan.out {
-        return Ok(Vec::new());
-    }
-    let differs = |(i, (v, t)): (usize, (&Value, &Target<'_>))| {
-        let dims = &b.ty(*v).dims;
-        (dims.as_slice() != t.tensor.sizes).then(|| (i, dims.clone()))
-    };
-    Ok(outs
-        .iter()
-        .zip(targets)
-        .enumerate()
-        .filter_map(differs)
-        .collect())
 }

@@ -58,6 +58,8 @@ struct Info {
     weak: bool,
     undefined: bool,
     strided: bool,
+    /// Dimensions from the slowest to the fastest in memory; row-major if none is asked for.
+    order: Option<crate::Dims>,
     /// What the value is a transpose of.
     transposed: Option<(Value, crate::Dims)>,
     used: bool,
@@ -184,6 +186,7 @@ impl Builder {
             weak: false,
             undefined: false,
             strided: false,
+            order: None,
             transposed: None,
             used: false,
         });
@@ -372,6 +375,16 @@ impl Builder {
     /// Whether the value was marked by [`Builder::mark_strided`].
     pub fn is_strided(&self, v: Value) -> bool {
         self.values[v.0 as usize].strided
+    }
+
+    /// Asks for a result's memory to have its dimensions in this order, the fastest moving last.
+    pub fn set_order(&mut self, v: Value, order: &[i64]) {
+        self.values[v.0 as usize].order = Some(order.into());
+    }
+
+    /// What [`Builder::set_order`] asked for.
+    pub fn order(&self, v: Value) -> Option<&[i64]> {
+        self.values[v.0 as usize].order.as_deref()
     }
 
     /// Demands that a run-time condition holds. `bad` is a 0-dimensional `I64`: the offending

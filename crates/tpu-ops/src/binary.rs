@@ -31,6 +31,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("clamp_min",             with_number(clamp_min)),
     pointwise!("clamp_min.Tensor",      clamp_min),
     pointwise!("complex",               complex),
+    pointwise!("complex.out",           complex_out),
     pointwise!("copysign.Scalar",       with_number(reals("copysign", copysign))),
     pointwise!("copysign.Tensor",       reals("copysign", copysign)),
     pointwise!("div.Scalar",            with_number(floats(|x, y| x.over(y)))),
@@ -310,6 +311,19 @@ fn complex(b: &mut B, re: Value, im: Value) -> Result<Value> {
     );
     let xs = together_as(b, &[re, im], dtype)?;
     Ok(b.complex(xs[0], xs[1])?)
+}
+
+/// [`complex`] into a tensor that has to be of its dtype.
+fn complex_out(b: &mut B, re: Value, im: Value, out: DType) -> Result<Value> {
+    let z = complex(b, re, im)?;
+    let dtype = b.dtype(z);
+    ensure!(
+        dtype == out,
+        "Expected object of scalar type {} but got scalar type {} for argument 'out'",
+        dtype.torch(),
+        out.torch()
+    );
+    Ok(z)
 }
 
 /// `abs · (cos(angle) + i sin(angle))`

@@ -11,10 +11,10 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("conv_tbc",                            conv_tbc),
-    op!("convolution",                         convolution),
-    op!("convolution_backward",                convolution_backward),
-    op!("convolution_backward_overrideable",   backward_overrideable),
-    op!("convolution_overrideable",            convolution),
+    op!("convolution",                         convolution).keeps_format(),
+    op!("convolution_backward",                convolution_backward).keeps_format(),
+    op!("convolution_backward_overrideable",   backward_overrideable).keeps_format(),
+    op!("convolution_overrideable",            convolution).keeps_format(),
 ];
 
 /// Letters for what the dimensions of input, kernel and result are: `first` and `second`, then

@@ -124,6 +124,7 @@ fn plain(b: &mut Builder, param: Param, dtype: DType, slot: &mut u32) -> Arg {
     };
     match param.ty {
         _ if param.optional => Arg::None,
+        "ScalarType" => Arg::DType(dtype),
         "Tensor" => Arg::Tensor(tensor(b)),
         "Tensor[]" => Arg::Tensors(vec![Some(tensor(b))]),
         "Scalar" if param.bound.fixes(Number::Int(2)) => Arg::Number(Number::Int(2)),

@@ -53,7 +53,8 @@ mod upsample;
 
 pub use error::{Class, Error, Result};
 pub use op::{
-    Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Op, Outs, Param, Scalar, Size,
+    Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Layout, Op, Outs, Param,
+    Scalar, Size,
 };
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;

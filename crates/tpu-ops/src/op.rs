@@ -111,12 +111,26 @@ pub struct Op {
     /// ATen name with overload, as `add.Tensor`.
     pub name: &'static str,
     lower: &'static dyn Lower,
-    /// Whether results take the memory layout of the inputs, as PyTorch's TensorIterator does;
-    /// else they are contiguous.
-    pub pointwise: bool,
+    /// How results lie in memory.
+    pub layout: Layout,
     count: Option<&'static dyn Lower>,
     guard: Option<Guard>,
     size: Option<Size>,
+}
+
+/// How the results of a row lie in memory, unless the row asks otherwise
+/// ([`Builder::set_order`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Row-major.
+    Contiguous,
+    /// In the inputs' order of dimensions, as PyTorch's TensorIterator decides it.
+    Inputs,
+    /// Channels last if an input of the result's rank is.
+    MemoryFormat,
+    /// Matrices column by column: results of the rank that the first input or the one of the
+    /// highest rank has.
+    ColumnMajor,
 }
 
 /// A size that follows from numbers bound at launch, as the length of `arange`. Gets the call's
@@ -139,22 +153,34 @@ impl Op {
         Self {
             name,
             lower,
-            pointwise: false,
+            layout: Layout::Contiguous,
             count: None,
             guard: None,
             size: None,
         }
     }
 
-    /// A row whose results take the layout of the inputs.
-    pub const fn pointwise(name: &'static str, lower: &'static dyn Lower) -> Self {
+    /// The row with results in the order of dimensions that the inputs have.
+    pub const fn follows_inputs(self) -> Self {
         Self {
-            name,
-            lower,
-            pointwise: true,
-            count: None,
-            guard: None,
-            size: None,
+            layout: Layout::Inputs,
+            ..self
+        }
+    }
+
+    /// The row with results that keep the memory format of its inputs.
+    pub const fn keeps_format(self) -> Self {
+        Self {
+            layout: Layout::MemoryFormat,
+            ..self
+        }
+    }
+
+    /// The row with matrices as LAPACK stores them.
+    pub const fn column_major(self) -> Self {
+        Self {
+            layout: Layout::ColumnMajor,
+            ..self
         }
     }
 
@@ -220,7 +246,7 @@ macro_rules! op {
 /// `pointwise!("abs", B::abs)`: results take the layout of the inputs.
 macro_rules! pointwise {
     ($name:literal, $f:expr) => {
-        $crate::op::Op::pointwise($name, &$crate::op::Plain($f, std::marker::PhantomData))
+        $crate::op::op!($name, $f).follows_inputs()
     };
 }
 pub(crate) use {op, pointwise};

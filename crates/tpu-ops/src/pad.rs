@@ -13,16 +13,16 @@ type B = Builder;
 pub(crate) const OPS: &[Op] = &[
     op!("reflection_pad1d",           |b: &mut B, x, p| pad::<1>(b, x, p, &REFLECTION)),
     op!("reflection_pad1d_backward",  |b: &mut B, g, x, p| backward::<1>(b, g, x, p, &REFLECTION)),
-    op!("reflection_pad2d",           |b: &mut B, x, p| pad::<2>(b, x, p, &REFLECTION)),
-    op!("reflection_pad2d_backward",  |b: &mut B, g, x, p| backward::<2>(b, g, x, p, &REFLECTION)),
-    op!("reflection_pad3d",           |b: &mut B, x, p| pad::<3>(b, x, p, &REFLECTION)),
-    op!("reflection_pad3d_backward",  |b: &mut B, g, x, p| backward::<3>(b, g, x, p, &REFLECTION)),
+    op!("reflection_pad2d",           |b: &mut B, x, p| pad::<2>(b, x, p, &REFLECTION)).keeps_format(),
+    op!("reflection_pad2d_backward",  |b: &mut B, g, x, p| backward::<2>(b, g, x, p, &REFLECTION)).keeps_format(),
+    op!("reflection_pad3d",           |b: &mut B, x, p| pad::<3>(b, x, p, &REFLECTION)).keeps_format(),
+    op!("reflection_pad3d_backward",  |b: &mut B, g, x, p| backward::<3>(b, g, x, p, &REFLECTION)).keeps_format(),
     op!("replication_pad1d",          |b: &mut B, x, p| pad::<1>(b, x, p, &REPLICATION)),
     op!("replication_pad1d_backward", |b: &mut B, g, x, p| backward::<1>(b, g, x, p, &REPLICATION)),
-    op!("replication_pad2d",          |b: &mut B, x, p| pad::<2>(b, x, p, &REPLICATION)),
-    op!("replication_pad2d_backward", |b: &mut B, g, x, p| backward::<2>(b, g, x, p, &REPLICATION)),
-    op!("replication_pad3d",          |b: &mut B, x, p| pad::<3>(b, x, p, &REPLICATION)),
-    op!("replication_pad3d_backward", |b: &mut B, g, x, p| backward::<3>(b, g, x, p, &REPLICATION)),
+    op!("replication_pad2d",          |b: &mut B, x, p| pad::<2>(b, x, p, &REPLICATION)).keeps_format(),
+    op!("replication_pad2d_backward", |b: &mut B, g, x, p| backward::<2>(b, g, x, p, &REPLICATION)).keeps_format(),
+    op!("replication_pad3d",          |b: &mut B, x, p| pad::<3>(b, x, p, &REPLICATION)).keeps_format(),
+    op!("replication_pad3d_backward", |b: &mut B, g, x, p| backward::<3>(b, g, x, p, &REPLICATION)).keeps_format(),
 ];
 
 /// Where the elements outside come from.

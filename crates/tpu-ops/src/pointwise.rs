@@ -24,6 +24,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("bitwise_not",    bitwise_not),
     pointwise!("ceil",           whole("ceil", |x| x.ceil())),
     pointwise!("_conj_physical", conj_physical),
+    pointwise!("conj_physical.out", |b: &mut B, x, _: DType| conj_physical(b, x)),
     pointwise!("cos",            float(|x| x.cos())),
     pointwise!("cosh",           float(|x| x.cosh())),
     pointwise!("deg2rad",        real("deg2rad", |x| x * (PI / 180.0))),

@@ -21,7 +21,7 @@ macro_rules! rows {
 }
 macro_rules! row {
     ($name:expr, $f:expr) => {
-        Op::pointwise($name, &Plain($f, PhantomData))
+        Op::new($name, &Plain($f, PhantomData)).follows_inputs()
     };
 }
 

@@ -20,8 +20,9 @@ pub(crate) const OPS: &[Op] = &[
         search(b, s, v.0, i, (r, e), o)
     }),
     op!("searchsorted.Tensor", |b: &mut B, s, v, i, r, e, o| search(b, s, v, i, (r, e), o)),
-    op!("sort",                |b: &mut B, x, d, r| sort(b, x, d, r)),
-    op!("sort.stable",         |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r)),
+    op!("sort",                |b: &mut B, x, d, r| sort(b, x, d, r)).follows_inputs(),
+    op!("sort.stable",         |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r))
+        .follows_inputs(),
     op!("topk",                topk),
 ];
 

@@ -21,6 +21,7 @@ fn rows_of_f32() {
         clamp_min: broadcast_in_dim maximum -> tensor<2x4xf32>
         clamp_min.Tensor: maximum -> tensor<2x4xf32>
         complex: complex -> tensor<2x4xcomplex<f32>>
+        complex.out: Runtime: Expected object of scalar type ComplexFloat but got scalar type Float for argument 'out'
         copysign.Scalar: broadcast_in_dim abs bitcast_convert compare negate select -> tensor<2x4xf32>
         copysign.Tensor: abs bitcast_convert compare negate select -> tensor<2x4xf32>
         div.Scalar: broadcast_in_dim compare select divide -> tensor<2x4xf32>
@@ -77,6 +78,7 @@ fn rows_of_bf16() {
         clamp_min: broadcast_in_dim maximum -> tensor<2x4xbf16>
         clamp_min.Tensor: maximum -> tensor<2x4xbf16>
         complex: Runtime: Expected both inputs to be Half, Float or Double tensors but got BFloat16 and BFloat16
+        complex.out: Runtime: Expected both inputs to be Half, Float or Double tensors but got BFloat16 and BFloat16
         copysign.Scalar: convert broadcast_in_dim abs bitcast_convert compare negate select convert -> tensor<2x4xbf16>
         copysign.Tensor: convert convert abs bitcast_convert compare negate select convert -> tensor<2x4xbf16>
         div.Scalar: convert broadcast_in_dim compare select divide convert -> tensor<2x4xbf16>
@@ -133,6 +135,7 @@ fn rows_of_i32() {
         clamp_min: broadcast_in_dim maximum -> tensor<2x4xi32>
         clamp_min.Tensor: maximum -> tensor<2x4xi32>
         complex: Runtime: Expected both inputs to be Half, Float or Double tensors but got Int and Int
+        complex.out: Runtime: Expected both inputs to be Half, Float or Double tensors but got Int and Int
         copysign.Scalar: convert broadcast_in_dim abs bitcast_convert compare negate select -> tensor<2x4xf32>
         copysign.Tensor: convert convert abs bitcast_convert compare negate select -> tensor<2x4xf32>
         div.Scalar: convert broadcast_in_dim compare select divide -> tensor<2x4xf32>

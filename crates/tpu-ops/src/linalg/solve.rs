@@ -83,6 +83,13 @@ pub(super) fn solve_ex(
         expect_success(b, info, message)?;
     }
     let solution = if vector { flat(b, solution)? } else { solution };
+    if vector && b.rank(solution) > 1 {
+        // PyTorch lays a batch of vectors out as if it were one matrix.
+        let mut order: Dims = (0..b.rank(solution) as i64).collect();
+        let last = order.len() - 1;
+        order.swap(last - 1, last);
+        b.set_order(solution, &order);
+    }
     Ok((solution, lu, pivots, info))
 }
 
@@ -107,7 +114,10 @@ fn from_lu(
     // x @ a = b is a^H @ x^H = b^H.
     let x = adjoint(b, x)?;
     let y = factor::from_packed_lu(b, lu, pivots, x, !of_adjoint)?;
-    adjoint(b, y)
+    let y = adjoint(b, y)?;
+    let in_rows: Dims = (0..b.rank(y) as i64).collect();
+    b.set_order(y, &in_rows);
+    Ok(y)
 }
 
 /// Solves `a @ x = b`, `x @ a = b` or the same with `a^H`, from packed factors

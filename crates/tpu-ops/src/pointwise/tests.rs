@@ -17,6 +17,7 @@ fn rows_of_f32() {
         bitwise_not: NotImplemented: "bitwise_not" not implemented for 'Float'
         ceil: ceil -> tensor<2x4xf32>
         _conj_physical: -> tensor<2x4xf32>
+        conj_physical.out: -> tensor<2x4xf32>
         cos: cosine -> tensor<2x4xf32>
         cosh: cosh -> tensor<2x4xf32>
         deg2rad: multiply -> tensor<2x4xf32>
@@ -73,6 +74,7 @@ fn rows_of_bf16() {
         bitwise_not: NotImplemented: "bitwise_not" not implemented for 'BFloat16'
         ceil: convert ceil convert -> tensor<2x4xbf16>
         _conj_physical: -> tensor<2x4xbf16>
+        conj_physical.out: -> tensor<2x4xbf16>
         cos: convert cosine convert -> tensor<2x4xbf16>
         cosh: convert cosh convert -> tensor<2x4xbf16>
         deg2rad: convert multiply convert -> tensor<2x4xbf16>
@@ -129,6 +131,7 @@ fn rows_of_i32() {
         bitwise_not: not -> tensor<2x4xi32>
         ceil: -> tensor<2x4xi32>
         _conj_physical: -> tensor<2x4xi32>
+        conj_physical.out: -> tensor<2x4xi32>
         cos: convert cosine -> tensor<2x4xf32>
         cosh: convert cosh -> tensor<2x4xf32>
         deg2rad: convert multiply -> tensor<2x4xf32>
@@ -185,6 +188,7 @@ fn rows_of_c64() {
         bitwise_not: NotImplemented: "bitwise_not" not implemented for 'ComplexFloat'
         ceil: NotImplemented: ceil is not supported for complex inputs
         _conj_physical: real imag negate complex -> tensor<2x4xcomplex<f32>>
+        conj_physical.out: real imag negate complex -> tensor<2x4xcomplex<f32>>
         cos: cosine -> tensor<2x4xcomplex<f32>>
         cosh: cosh -> tensor<2x4xcomplex<f32>>
         deg2rad: NotImplemented: "deg2rad" not implemented for 'ComplexFloat'
