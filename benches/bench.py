@@ -24,12 +24,12 @@ TURNS = 7
 
 
 def clocked(step, count):
-    """Seconds a step, over `count` steps, the last one read back."""
+    """Seconds a step, over `count` steps, and the last one's result, read back."""
     start = time.perf_counter()
     for _ in range(count):
         out = step()
-    out.cpu()
-    return (time.perf_counter() - start) / count
+    out = out.cpu()
+    return (time.perf_counter() - start) / count, out
 
 
 def child(name):
@@ -37,19 +37,17 @@ def child(name):
     import torch
 
     step = getattr(workloads, name)("tpu")
-    first = clocked(step, 1)
+    first, got = clocked(step, 1)
     answer = {"first": first, "ratio": None, "cpu": None}
     if os.environ.get("BENCH_STEADY"):
         reference = getattr(workloads, name)("cpu")
         count = workloads.ALL[name]
-        pairs = []
+        answer["gap"] = gap(clocked(reference, 1)[1], got)
         for device in (reference, step):
             clocked(device, max(count // 10, 1))
-        for _ in range(TURNS):
-            pairs.append((clocked(reference, count), clocked(step, count)))
+        pairs = [(clocked(reference, count)[0], clocked(step, count)[0]) for _ in range(TURNS)]
         answer["ratio"] = statistics.median(mine / cpu for cpu, mine in pairs)
         answer["cpu"] = statistics.median(cpu for cpu, _ in pairs)
-        answer["gap"] = gap(reference(), step())
     import torch_tpu
 
     answer["stats"] = torch_tpu.stats()
@@ -58,7 +56,7 @@ def child(name):
 
 
 def gap(reference, got):
-    """Largest difference of two results, relative to the reference's largest value."""
+    """Largest difference of the first steps' results, relative to the reference's largest value."""
     reference, got = reference.detach().double(), got.detach().cpu().double()
     return ((got - reference).abs().max() / reference.abs().max().clamp(min=1e-30)).item()
 
