@@ -1,5 +1,5 @@
 //! What the golden tests beside the rows use.
-use crate::{Arg, Op, get, op::Param};
+use crate::{Arg, Op, get_in_graph, op::Param};
 use tpu_hlo::{Builder, DType, Number, Slot, Type};
 
 /// A tensor argument of the given type.
@@ -25,7 +25,7 @@ pub(crate) fn hlo_with(name: &str, make: impl FnOnce(&mut Builder) -> Vec<Arg>) 
 }
 
 fn lowered(mut b: Builder, name: &str, args: &[Arg]) -> String {
-    let row = get(name).unwrap_or_else(|| panic!("no row {name}"));
+    let row = get_in_graph(name).unwrap_or_else(|| panic!("no row {name}"));
     match row.lower(&mut b, args) {
         Ok(outs) => b.finish(&outs, &[]).text,
         Err(e) => format!("{:?}: {e}\n", e.class()),
@@ -63,7 +63,7 @@ pub(crate) fn line(name: &str, given: &[Given]) -> String {
             Given::A(arg) => arg.clone(),
         })
         .collect();
-    let row = get(name).unwrap_or_else(|| panic!("no row {name}"));
+    let row = get_in_graph(name).unwrap_or_else(|| panic!("no row {name}"));
     let outs = match row.lower(&mut b, &args) {
         Ok(outs) => outs,
         Err(e) => return format!("{name}: {:?}: {e}\n", e.class()),

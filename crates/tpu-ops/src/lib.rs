@@ -49,6 +49,7 @@ mod sort;
 mod special;
 mod spectral;
 mod statistics;
+mod structure;
 mod upsample;
 
 pub use error::{Class, Error, Result};
@@ -114,6 +115,11 @@ pub fn all() -> impl Iterator<Item = &'static Op> {
 /// The row of a functional operator, as `add.Tensor` or `relu`.
 pub fn get(name: &str) -> Option<&'static Op> {
     INDEX.get(name).copied()
+}
+
+/// The row of an operator in a graph: one of [`get`]'s, or a view.
+pub fn get_in_graph(name: &str) -> Option<&'static Op> {
+    get(name).or_else(|| structure::OPS.iter().find(|row| row.name == name))
 }
 
 #[cfg(test)]
