@@ -4,8 +4,6 @@
 #include <ATen/autocast_mode.h>
 
 namespace {
-constexpr auto kTpu = c10::DeviceType::PrivateUse1;
-
 // Its float16 forward can overflow where its fused sibling's cannot, so PyTorch refuses it.
 at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                                        int64_t) {

@@ -4,17 +4,19 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/record_function.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/DefaultDtype.h>
+#include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
 #include "shim.h"
 
 namespace tpu {
 namespace {
-constexpr auto kDevice = c10::DeviceType::PrivateUse1;
 constexpr int32_t kResize = 100;
+constexpr uint32_t kGraph = UINT32_MAX;  // the kernel of the graph and number of results that a call begins with
 uint32_t g_copy_kernel = UINT32_MAX;
 
 void set_number(TpuArg& arg, uint8_t& tag, const at::Scalar& s) {
@@ -34,13 +36,7 @@ void set_number(TpuArg& arg, uint8_t& tag, const at::Scalar& s) {
 
 // The value of a 0-dimensional CPU tensor; item() would go through the dispatcher.
 at::Scalar value(const at::Tensor& t) {
-  if (t.is_conj() || t.is_neg()) return t.item();
-#define TPU_READ(T, name) \
-  case at::ScalarType::name: return at::Scalar(*static_cast<const T*>(t.const_data_ptr()));
-  switch (t.scalar_type()) {
-    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(TPU_READ)
-    default: return t.item();
-  }
+  return t.is_conj() || t.is_neg() ? t.item() : at::native::_local_scalar_dense_cpu(t);
 }
 
 // Flattens a stack of IValues; owns whatever the arguments point at.
@@ -69,7 +65,7 @@ struct Frame {
       a.len = static_cast<uint32_t>(s.size());
     } else if (v.isGenerator()) {
       const auto kind = v.toGenerator().device().type();
-      TORCH_CHECK(kind == kDevice, "Expected a '", kDevice, "' device type for generator but found '", kind, "'");
+      TORCH_CHECK(kind == kTpu, "Expected a '", kTpu, "' device type for generator but found '", kind, "'");
       generator = v.toGenerator().unsafeGetGeneratorImpl();
     } else if (v.isList()) {
       list(v, a);
@@ -77,7 +73,7 @@ struct Frame {
   }
   void tensor(const at::Tensor& t, TpuArg& a) {
     if (!t.defined()) return;
-    if (t.device().type() == kDevice || t.dim() > 0) {
+    if (t.device().type() == kTpu || t.dim() > 0) {
       tensors.push_back(member(t, false));
       a.tag = kTpuTensor;
       a.v.p = &tensors.back();
@@ -106,10 +102,10 @@ struct Frame {
   // Indices may lie on the CPU, as for CUDA; so may 0-dimensional members of other lists.
   TpuTensor member(const at::Tensor& t, bool index) {
     if (!t.defined()) return {};
-    if (t.device().type() == kDevice) return describe(t);
+    if (t.device().type() == kTpu) return describe(t);
     TORCH_CHECK(t.is_cpu() && (index || t.dim() == 0), "Expected all tensors to be on the same device, but found at ",
                 "least two devices, tpu:0 and ", t.device(), "!");
-    uploaded.push_back(t.to(c10::Device(kDevice, 0)));
+    uploaded.push_back(t.to(c10::Device(kTpu, 0)));
     return describe(uploaded.back());
   }
 };
@@ -132,9 +128,9 @@ int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::
 
 at::Tensor wrap(const TpuResult& r) {
   if (r.cell == nullptr) return {};
-  c10::DataPtr data(r.cell, r.cell, &tpu_cell_free, c10::Device(kDevice, 0));
+  c10::DataPtr data(r.cell, r.cell, &tpu_cell_free, c10::Device(kTpu, 0));
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), r.nbytes, std::move(data),
-                                                       c10::GetAllocator(kDevice), true);
+                                                       c10::GetAllocator(kTpu), true);
   const auto dtype = c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(r.dtype));
   auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
                                                     c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype);
@@ -177,7 +173,8 @@ struct Boxed final : c10::OperatorKernel {
   }
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
     // Operators on lists give as many tensors as their longest list has.
-    results.resize(list_result ? frame.tensors.size() : returns.size() + targets.size());
+    const auto list = id == kGraph ? static_cast<size_t>(frame.args[1].v.i) : frame.tensors.size();
+    results.resize(list_result ? list : returns.size() + targets.size());
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;
     for (const auto& r : results) {
@@ -223,7 +220,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   uint64_t bytes = 0, seed = 0, offset = 0;
   for (auto& v : torch::jit::last(*stack, op.schema().arguments().size())) {
     if (v.isTensor() && v.toTensor().defined() && v.toTensor().layout() == at::kStrided) bytes += v.toTensor().nbytes();
-    if (!v.isGenerator() || v.toGenerator().device().type() != kDevice) continue;
+    if (!v.isGenerator() || v.toGenerator().device().type() != kTpu) continue;
     tpu_generator_reserve(v.toGenerator().unsafeGetGeneratorImpl(), 1, &seed, &offset);
     const_cast<c10::IValue&>(v) = c10::IValue(at::detail::createCPUGenerator(seed * 0x9E3779B97F4A7C15u + offset));
   }
@@ -313,6 +310,13 @@ extern "C" void tpu_register_kernels() {
     library.impl(c10::toString(name).c_str(), std::move(kernel));
   }
   using Key = c10::DispatchKey;
+  const auto* schema =
+      "run_graph(int graph, int results, int[] numbers, Tensor[] read, Tensor(a!)[] written) -> Tensor[]";
+  static torch::Library graphs(torch::Library::DEF, "torch_tpu", std::nullopt, __FILE__, __LINE__);
+  auto graph = std::make_unique<tpu::Boxed>(tpu::kGraph, torch::jit::parseSchema(schema));
+  graphs.def(schema);
+  graphs.impl("run_graph", torch::dispatch(Key::CompositeExplicitAutograd,
+                                           torch::CppFunction::makeFromBoxedFunctor(std::move(graph))));
   static std::vector<torch::Library> all;
   // The copy kernels read and write through the bits themselves; resolving them first would recurse.
   for (auto key : {Key::Conjugate, Key::Negative}) {

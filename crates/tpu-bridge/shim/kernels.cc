@@ -25,7 +25,6 @@ namespace tpu {
 namespace {
 using at::Tensor;
 using c10::IntArrayRef;
-constexpr auto kDevice = c10::DeviceType::PrivateUse1;
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> pin_memory) {
@@ -33,7 +32,7 @@ c10::Allocator* allocator(std::optional<at::Device> device, std::optional<bool> 
   const auto index = device ? device->index() : 0;
   TORCH_CHECK(index <= 0, "TPU1002: device tpu:", static_cast<int>(index),
               " does not exist; hint: a process has one device, tpu:0");
-  return c10::GetAllocator(kDevice);
+  return c10::GetAllocator(kTpu);
 }
 
 Tensor empty(IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
@@ -64,7 +63,7 @@ void grow(at::TensorImpl* self) {
   if (self->numel() == 0 || needed <= storage.nbytes()) return;
   TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
   if (storage.data() == nullptr) {
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::GetAllocator(kDevice)->allocate(needed));
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::GetAllocator(kTpu)->allocate(needed));
   } else {
     tpu_check(tpu_cell_resize(storage.mutable_data(), needed));
   }
@@ -86,7 +85,7 @@ const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size, std::optional
 Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::SymIntArrayRef size,
                     c10::SymIntArrayRef stride) {
   auto* impl = self.unsafeGetTensorImpl();
-  TORCH_CHECK(source.device().type() == kDevice, "Attempted to set the storage of a tensor on device \"", self.device(),
+  TORCH_CHECK(source.device().type() == kTpu, "Attempted to set the storage of a tensor on device \"", self.device(),
               "\" to a storage on different device \"", source.device(),
               "\".  This is no longer allowed; the devices must match.");
   const auto dims = C10_AS_INTARRAYREF_SLOW(size);
@@ -106,8 +105,8 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
   return set_storage(self, source.storage(), source.storage_offset(), source.sym_sizes(), source.sym_strides());
 }
 Tensor& set_nothing(Tensor& self) {
-  at::Storage storage(at::Storage::use_byte_size_t(), 0, c10::GetAllocator(kDevice)->allocate(0),
-                      c10::GetAllocator(kDevice), true);
+  at::Storage storage(at::Storage::use_byte_size_t(), 0, c10::GetAllocator(kTpu)->allocate(0),
+                      c10::GetAllocator(kTpu), true);
   return set_storage(self, std::move(storage), 0, {c10::SymInt(0)}, {c10::SymInt(1)});
 }
 
@@ -159,7 +158,7 @@ void host_to_device(const Tensor& self, const Tensor& target) {
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
   if (target.numel() == 0) return target;
-  const bool from = self.device().type() == kDevice, to = target.device().type() == kDevice;
+  const bool from = self.device().type() == kTpu, to = target.device().type() == kTpu;
   TORCH_CHECK((from || self.is_cpu()) && (to || target.is_cpu()), "TPU2001: cannot copy between ", self.device(),
               " and ", target.device(), "; hint: copy through the CPU");
   if (from && to) {
@@ -188,7 +187,7 @@ bool equal(const Tensor& self, const Tensor& other) {
 // Module.to() sets `param.data`, and so keeps tied parameters tied, between tensors that this allows.
 bool compatible(const Tensor& self, const Tensor& from) {
   const auto dense = [](const Tensor& t) {
-    return t.layout() == at::kStrided && (t.is_cpu() || t.device().type() == kDevice);
+    return t.layout() == at::kStrided && (t.is_cpu() || t.device().type() == kTpu);
   };
   return (dense(self) && dense(from)) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+constexpr auto kTpu = c10::DeviceType::PrivateUse1;
+
 extern "C" {
 // A tensor, borrowed for a call. `cell` is the storage's data pointer; null for an undefined tensor.
 struct TpuTensor {

@@ -15,6 +15,7 @@ use tpu_obs::{counters, settings};
 use tpu_ops::schema::{Schema, plan};
 
 use crate::error::{guard, refuse};
+use crate::graph;
 use crate::storage::{cell, into_raw, unsupported};
 
 /// `TpuTensor` of shim.h.
@@ -102,6 +103,8 @@ fn interrupted() -> bool {
 /// as an integer.
 static KERNELS: OnceLock<Vec<(Kernel, SmallVec<[u8; 2]>)>> = OnceLock::new();
 
+/// The kernel that stands for the graph whose id is the first argument.
+const GRAPH: u32 = u32::MAX;
 /// Return code of `tpu_call`: `out=` tensors have to be resized.
 const RESIZE: i32 = 100;
 
@@ -314,15 +317,21 @@ unsafe extern "C" fn tpu_call(
     produced: *mut u32,
 ) -> i32 {
     guard(|| {
-        let kernels = KERNELS.get().map(Vec::as_slice).unwrap_or_default();
-        let Some((kernel, types)) = kernels.get(kernel as usize) else {
-            return Ok(refuse(
-                1,
-                "TPU9002: a kernel was called before the registration",
-            ));
-        };
         // SAFETY: the shim passes live arguments and a context for the call's duration.
         let (raw, ctx) = unsafe { (slice::from_raw_parts(args, count as usize), &*ctx) };
+        let kernels = KERNELS.get().map(Vec::as_slice).unwrap_or_default();
+        let known = match (kernel, raw.first()) {
+            (GRAPH, Some(id)) => graph::find(number(id.tag, id).to_i64()).map(|k| (k, &[][..])),
+            _ => kernels
+                .get(kernel as usize)
+                .map(|(k, types)| (k, &types[..])),
+        };
+        let Some((kernel, types)) = known else {
+            return Ok(refuse(
+                1,
+                "TPU9002: a kernel was called that is not registered",
+            ));
+        };
         let mut args = SmallVec::<[Arg<'_>; 12]>::new();
         for a in raw {
             // SAFETY: as above.

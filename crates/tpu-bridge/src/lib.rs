@@ -7,6 +7,7 @@
 
 mod call;
 mod error;
+mod graph;
 mod pinned;
 mod python;
 mod storage;

@@ -50,6 +50,8 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
     |m| m.add_function(wrap_pyfunction!(set_setting, m)?),
     |m| m.add_function(wrap_pyfunction!(table_disagreements, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::graph::add_graph, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::graph::graph_refusal, m)?),
 ];
 
 /// Registers the device with PyTorch and fills the module.

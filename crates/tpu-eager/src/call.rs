@@ -30,6 +30,8 @@ pub struct Kernel {
     pub plan: Plan,
     pub(crate) id: u32,
     pub(crate) params: Vec<Param>,
+    /// Whether it is a whole graph, which is worth the compiler's full effort.
+    graph: bool,
 }
 
 impl Kernel {
@@ -41,6 +43,24 @@ impl Kernel {
             plan,
             id: NEXT.fetch_add(1, Relaxed),
             params,
+            graph: false,
+        }
+    }
+
+    /// A kernel for a graph of `torch.compile` with `fresh` new results. It is called with two
+    /// things for the caller, the numbers, the tensors it reads and those it writes.
+    pub fn graph(op: &'static Op, fresh: usize) -> Self {
+        let plan = Plan {
+            op,
+            args: vec![2, 3],
+            fresh,
+            mutated: vec![4],
+            out: false,
+            dtype_of_out: false,
+        };
+        Self {
+            graph: true,
+            ..Self::new(plan)
         }
     }
 
@@ -248,7 +268,12 @@ impl Call<'_, '_> {
         self.host.span(
             &format!("tpu::compile {}", self.kernel.plan.op.name),
             &mut || {
-                program = Some(runtime.programs.get(&module, tier(&module), &interrupted));
+                let tier = if self.kernel.graph {
+                    Tier::Full
+                } else {
+                    tier(&module)
+                };
+                program = Some(runtime.programs.get(&module, tier, &interrupted));
             },
         );
         entry.program = program.transpose()?;

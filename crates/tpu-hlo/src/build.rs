@@ -155,7 +155,14 @@ impl Builder {
         v
     }
 
-    /// Whether the value is a run-time number made by [`Builder::number`].
+    /// A number known now whose dtype gives way in type promotion, like [`Builder::number`]'s.
+    pub fn weak(&mut self, n: Number) -> Value {
+        let v = self.constant(n, n.dtype(), &[]);
+        self.values[v.0 as usize].weak = true;
+        v
+    }
+
+    /// Whether the value is a number made by [`Builder::number`] or [`Builder::weak`].
     pub fn is_weak(&self, v: Value) -> bool {
         self.values[v.0 as usize].weak
     }

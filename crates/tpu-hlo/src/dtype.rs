@@ -73,6 +73,31 @@ impl DType {
         }
     }
 
+    /// The name in Python, as `float32` in `torch.float32`.
+    pub const fn python(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::U8 => "uint8",
+            Self::I8 => "int8",
+            Self::I16 => "int16",
+            Self::I32 => "int32",
+            Self::I64 => "int64",
+            Self::U16 => "uint16",
+            Self::U32 => "uint32",
+            Self::U64 => "uint64",
+            Self::F16 => "float16",
+            Self::BF16 => "bfloat16",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+            Self::C64 => "complex64",
+            Self::C128 => "complex128",
+            Self::F8E4M3FN => "float8_e4m3fn",
+            Self::F8E5M2 => "float8_e5m2",
+            Self::F8E4M3FNUZ => "float8_e4m3fnuz",
+            Self::F8E5M2FNUZ => "float8_e5m2fnuz",
+        }
+    }
+
     /// The name that PyTorch prints in error messages, as `Float` in `expected Float`.
     pub const fn torch(self) -> &'static str {
         match self {

@@ -45,6 +45,13 @@ pub struct Param {
     pub bound: Bound,
 }
 
+impl Param {
+    /// `int[]`, bound at lowering.
+    pub const STATIC_INTS: Self = <Dims as FromArg>::PARAM;
+    /// `Tensor[]`
+    pub const TENSORS: Self = <Vec<Value> as FromArg>::PARAM;
+}
+
 /// When a parameter's value is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {

@@ -6,7 +6,7 @@
 mod write;
 
 use crate::{Ignored, Op, Result, check, error::ensure, index::take_slices, op::op, promote::cast};
-use tpu_hlo::{Builder, DType, Dims, Value};
+use tpu_hlo::{Builder, DType, Dims, Number, Value};
 
 type B = Builder;
 type Size = Option<i64>;
@@ -31,6 +31,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("lift_fresh",           same),
     op!("lift_fresh_copy",      same),
     op!("permute",              permute),
+    op!("scalar_tensor",        |b: &mut B, n: Number, t: DType| b.scalar(n, t)),
     op!("select.int",           select),
     op!("select_scatter",       write::select),
     op!("slice.Tensor",         slice),

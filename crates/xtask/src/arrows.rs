@@ -19,7 +19,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tpu-eager",
         &["tpu-ops", "tpu-hlo", "tpu-exec", "tpu-pjrt", "tpu-obs"],
     ),
-    ("tpu-bridge", &["tpu-eager", "tpu-ops", "tpu-obs"]),
+    ("tpu-graph", &["tpu-ops", "tpu-hlo"]),
+    (
+        "tpu-bridge",
+        &["tpu-eager", "tpu-graph", "tpu-ops", "tpu-obs"],
+    ),
     ("xtask", &["tpu-ops", "tpu-obs"]),
 ];
 

@@ -42,6 +42,7 @@ fn views() {
         line("lift_fresh", &[X]),
         line("lift_fresh_copy", &[X]),
         line("permute", &[X, ints(&[2, 0, -2])]),
+        line("scalar_tensor", &[int(2), A(Arg::DType(F16))]),
         line("select.int", &[X, int(1), int(-1)]),
         line("select.int", &[X, int(1), int(3)]),
         line("slice.Tensor", &[X, int(2), int(-3), NONE, int(2)]),
@@ -81,6 +82,7 @@ fn views() {
         lift_fresh: -> tensor<2x3x4xf32>
         lift_fresh_copy: -> tensor<2x3x4xf32>
         permute: transpose -> tensor<4x2x3xf32>
+        scalar_tensor: -> tensor<f16>
         select.int: slice reshape -> tensor<2x4xf32>
         select.int: Index: select(): index 3 out of range for tensor with size 3
         slice.Tensor: slice -> tensor<2x3x2xf32>

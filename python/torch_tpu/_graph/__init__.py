@@ -1,0 +1,1 @@
+"""``torch.compile`` on the device: from Dynamo's FX graphs to whole programs."""

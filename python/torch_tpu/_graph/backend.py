@@ -1,0 +1,66 @@
+"""The compile backend ``"tpu"``, and what ``torch.compile`` takes where none is named."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+from torch_tpu._graph import program
+from torch_tpu._graph.decompositions import decompositions
+
+
+def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> Callable[..., Any]:
+    """Compiles an FX graph: Dynamo, AOTAutograd, one program each for forward and backward.
+
+    Args:
+        gm: The graph that Dynamo traced.
+        example_inputs: Fake tensors and sizes in the order of the graph's placeholders.
+        kwargs: ``mode`` is accepted and changes nothing; there are no ``options`` yet.
+
+    Raises:
+        ValueError: TPU4003, an option that is not known.
+    """
+    options = kwargs.get("options") or {}
+    if options:
+        raise ValueError(
+            f"TPU4003: unknown options {sorted(options)} of the backend `tpu`; hint: it has none"
+        )
+    return _aot()(gm, example_inputs)
+
+
+@functools.cache
+def _aot() -> Callable[..., Any]:
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+
+    def compile_graph(gm, example_inputs):
+        return make_boxed_func(program.compile_graph(gm))
+
+    return aot_autograd(
+        fw_compiler=compile_graph,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions,
+        keep_inference_input_mutations=True,
+    )
+
+
+def default(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> Any:
+    """``torch.compile`` without ``backend=``: ours for graphs on the device, else Inductor."""
+    if any(tensor.device.type == "tpu" for tensor in _tensors(gm, example_inputs)):
+        return tpu(gm, example_inputs, **kwargs)
+    wrapper = torch._TorchCompileInductorWrapper(
+        kwargs.get("mode"), kwargs.get("options"), kwargs.get("dynamic")
+    )
+    return wrapper(gm, example_inputs)
+
+
+def _tensors(gm, example_inputs):
+    """Inputs, parameters, constants, and what the graph makes of none of them."""
+    for value in (*example_inputs, *gm.parameters(), *gm.buffers()):
+        if isinstance(value, torch.Tensor):
+            yield value
+    for node in gm.graph.nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor):
+            yield value

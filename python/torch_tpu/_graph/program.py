@@ -1,0 +1,188 @@
+"""What a compiled graph is: programs, and between them the calls that no program can hold."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node, map_arg
+
+from torch_tpu._graph.write import Writer, can_write
+from torch_tpu._loader import native
+
+
+def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
+    """Makes a graph callable with the values of its placeholders; it returns a list.
+
+    Nodes that cannot be in a program run eagerly, and the graph is cut there.
+    """
+    (output,) = gm.graph.find_nodes(op="output")
+    results = list(output.args[0])
+    steps = _steps(gm, results)
+    inputs = gm.graph.find_nodes(op="placeholder")
+    constants = {
+        node: _constant(gm, node) for node in gm.graph.nodes if node.op == "get_attr"
+    }
+    if len(steps) == 1 and isinstance(steps[0], Program) and not constants:
+        whole = steps[0].bound(inputs, results)
+        if whole is not None:
+            return whole
+    return _Sequence(inputs, constants, steps, results)
+
+
+class Program:
+    """A stretch of nodes as one program."""
+
+    def __init__(self, nodes: list[Node], outputs: list[Node]):
+        self.writer = Writer()
+        inside = set(nodes)
+        for node in nodes:
+            for source in node.all_input_nodes:
+                if source not in inside and source not in self.writer.places:
+                    self.writer.add_input(source)
+            self.writer.add(node)
+        self.outputs = outputs
+        self.id = native().add_graph(self.writer.text(outputs))
+
+    def run(self, env: dict[Node, Any]) -> None:
+        """Reads from and adds to the values of nodes."""
+        writer = self.writer
+        results = _run(
+            self.id,
+            len(self.outputs),
+            [env[n] for n in writer.numbers],
+            [env[n] for n in writer.read],
+            [env[n] for n in writer.written],
+        )
+        env.update(zip(self.outputs, results))
+
+    def bound(self, inputs: list[Node], results: list[Any]) -> Callable[..., Any] | None:
+        """The program as a function of all inputs, if its results are all there is to return."""
+        if [r for r in results if r is not None] != self.outputs:
+            return None
+        at = {node: i for i, node in enumerate(inputs)}
+        places = [[at[n] for n in group] for group in self._groups()]
+        numbers, read, written = places
+        count, graph = len(self.outputs), self.id
+        if len(results) == count and read == list(range(len(inputs))) and not written:
+            return lambda *args: _run(graph, count, [], args, [])
+        keep = [i for i, r in enumerate(results) if r is not None]
+
+        def call(*args: Any) -> list[Any]:
+            made = _run(
+                graph,
+                count,
+                [args[i] for i in numbers],
+                [args[i] for i in read],
+                [args[i] for i in written],
+            )
+            if len(results) == count:
+                return made
+            full: list[Any] = [None] * len(results)
+            for i, value in zip(keep, made):
+                full[i] = value
+            return full
+
+        return call
+
+    def _groups(self):
+        return self.writer.numbers, self.writer.read, self.writer.written
+
+
+class _Sequence:
+    """Programs and single calls in order."""
+
+    def __init__(self, inputs, constants, steps, results):
+        self.inputs, self.constants, self.steps, self.results = inputs, constants, steps, results
+        self.last_uses = _last_uses(steps, results)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        env: dict[Node, Any] = dict(zip(self.inputs, args), **{}) | self.constants
+        for step, done in zip(self.steps, self.last_uses):
+            if isinstance(step, Program):
+                step.run(env)
+            else:
+                positional, named = map_arg((step.args, step.kwargs), env.__getitem__)
+                env[step] = step.target(*positional, **named)
+            for node in done:
+                env.pop(node, None)
+        return [map_arg(r, env.__getitem__) if isinstance(r, Node) else r for r in self.results]
+
+
+def _run(graph: int, count: int, numbers: list, read: Sequence, written: list) -> list:
+    return torch.ops.torch_tpu.run_graph.default(graph, count, numbers, read, written)
+
+
+def _constant(gm: GraphModule, node: Node) -> Any:
+    value = operator.attrgetter(node.target)(gm)
+    return value.detach().to("tpu") if isinstance(value, torch.Tensor) else value
+
+
+def _steps(gm: GraphModule, results: list[Any]) -> list[Program | Node]:
+    """Cuts the graph at what no program can hold. Sizes are computed outside where they can be."""
+    stretches: list[list[Node] | Node] = []
+    inside: set[Node] = set()
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        if _is_outside(node, inside):
+            stretches.append(node)
+            continue
+        inside.add(node)
+        if stretches and isinstance(stretches[-1], list):
+            stretches[-1].append(node)
+        else:
+            stretches.append([node])
+    return [
+        Program(s, _leaving(s, results)) if isinstance(s, list) else s for s in _merged(stretches)
+    ]
+
+
+def _is_outside(node: Node, inside: set[Node]) -> bool:
+    if not can_write(node):
+        return True
+    sources = [n for n in node.all_input_nodes if n in inside]
+    if node.target is operator.getitem:
+        return not sources
+    return not sources and not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+
+
+def _merged(stretches: list) -> list:
+    """Moves calls that need nothing of the stretch before them in front of it."""
+    merged: list[list[Node] | Node] = []
+    for step in stretches:
+        before = merged[-1] if merged else None
+        free = (
+            isinstance(step, Node)
+            and isinstance(before, list)
+            and not any(n in before for n in step.all_input_nodes)
+            and not isinstance(step.meta.get("val"), torch.Tensor)
+        )
+        if free:
+            merged.insert(len(merged) - 1, step)
+        elif isinstance(step, list) and isinstance(before, list):
+            before.extend(step)
+        else:
+            merged.append(step)
+    return merged
+
+
+def _leaving(nodes: list[Node], results: list[Any]) -> list[Node]:
+    """Nodes whose values are used after the stretch."""
+    inside, wanted = set(nodes), set(r for r in results if isinstance(r, Node))
+    return [n for n in nodes if n in wanted or any(user not in inside for user in n.users)
+            and not all(user.op == "output" for user in n.users if user not in inside)]
+
+
+def _last_uses(steps: list, results: list[Any]) -> list[list[Node]]:
+    """For each step the nodes whose values nothing needs after it."""
+    needed = {r for r in results if isinstance(r, Node)}
+    last: list[list[Node]] = []
+    for step in reversed(steps):
+        if isinstance(step, Program):
+            used = [*step.writer.read, *step.writer.numbers]
+        else:
+            used = step.all_input_nodes
+        last.append([n for n in used if n not in needed])
+        needed.update(used)
+    return last[::-1]

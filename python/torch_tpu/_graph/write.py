@@ -1,0 +1,232 @@
+"""FX graphs as JSON, in the form that the crate ``tpu-graph`` reads."""
+
+import json
+import math
+import operator
+
+import torch
+from torch.fx import Node
+
+from torch_tpu._graph.decompositions import aten, is_native, name_of
+
+# Operators that only make a tensor of one number: their value comes from the example, shapes from
+# the arguments.
+_FILLED = {
+    "empty.memory_format": 0,
+    "empty_like": 0,
+    "empty_permuted": 0,
+    "empty_strided": 0,
+    "new_empty": 0,
+    "new_empty_strided": 0,
+    "new_zeros": 0,
+    "zeros": 0,
+    "zeros_like": 0,
+    "new_ones": 1,
+    "ones": 1,
+    "ones_like": 1,
+    "full": None,
+    "full_like": None,
+    "new_full": None,
+    "scalar_tensor": None,
+}
+# Functional overloads that a row named after another overload serves, which is told the dtype.
+_TOLD = {
+    "arange.start_step": "arange.start_out",
+    "eye": "eye.out",
+    "eye.m": "eye.m_out",
+    "linspace": "linspace.out",
+    "logspace": "logspace.out",
+    "randperm": "randperm.generator_out",
+    "normal_functional": "normal_functional",
+}
+_ARITHMETIC = {
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.floordiv: "floordiv",
+    operator.mod: "mod",
+    operator.pow: "pow",
+    operator.neg: "neg",
+    torch.sym_max: "max",
+    torch.sym_min: "min",
+}
+# Statements about sizes that have held when the graph was traced.
+_IGNORED = {
+    aten._assert_scalar.default,
+    aten.sym_constrain_range.default,
+    aten.sym_constrain_range_for_size.default,
+    torch._check,
+}
+
+
+def can_write(node: Node) -> bool:
+    """Whether a call can be part of a program."""
+    if node.op != "call_function":
+        return True
+    target = node.target
+    if target in _ARITHMETIC or target in _IGNORED or target is operator.getitem:
+        return True
+    if target in (aten.sym_size.int, aten.sym_numel.default, aten.copy_.default):
+        return True
+    if target is torch.ops.prims.convert_element_type.default:
+        return True
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return False
+    if _reads_other_memory(node):
+        return False
+    name = name_of(target)
+    return name in _FILLED or name in _TOLD or (not target._schema.is_mutable and is_native(target))
+
+
+def _reads_other_memory(node: Node) -> bool:
+    """Whether strides are applied to a tensor that is not row-major, or a tensor is on the host."""
+    tensors = [n.meta.get("val") for n in node.all_input_nodes]
+    tensors = [t for t in tensors if isinstance(t, torch.Tensor)]
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.device.type != "tpu":
+        return True
+    if any(t.device.type != "tpu" and t.dim() > 0 for t in tensors):
+        return True
+    strided = node.target in (aten.as_strided.default, aten.as_strided_scatter.default)
+    return strided and not tensors[0].is_contiguous()
+
+
+class Writer:
+    """Collects the nodes of a graph; ``read`` and ``numbers`` are the placeholders in order."""
+
+    def __init__(self) -> None:
+        self.nodes: list[dict] = []
+        self.places: dict[Node, int] = {}
+        self.read: list[Node] = []
+        self.numbers: list[Node] = []
+        self.written: dict[Node, int] = {}
+
+    def add(self, node: Node) -> None:
+        """Appends a call; one that makes nothing adds nothing."""
+        if node.target in _IGNORED:
+            return None
+        if node.target is aten.copy_.default:
+            return self._copy(node)
+        if node.target is operator.getitem:
+            return self._place(node, "getitem", [self._argument(a) for a in node.args])
+        if node.target in _ARITHMETIC:
+            name = f"python.{_ARITHMETIC[node.target]}"
+            return self._place(node, name, [self._argument(a) for a in node.args])
+        return self._call(node)
+
+    def text(self, outputs: list[Node | None]) -> str:
+        """The graph with these results."""
+        return json.dumps(
+            {
+                "nodes": self.nodes,
+                "outputs": [None if out is None else self._output(out) for out in outputs],
+                "written": list(self.written.values()),
+            }
+        )
+
+    def _place(self, node: Node | None, op: str, args: list, dtype: torch.dtype | None = None):
+        entry = {"op": op, "args": args}
+        if dtype is not None:
+            entry["dtype"] = str(dtype).removeprefix("torch.")
+        self.nodes.append(entry)
+        if node is not None:
+            self.places[node] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def add_input(self, node: Node) -> None:
+        """Appends a node whose value is given."""
+        kind, inputs = ("tensor", self.read)
+        if not isinstance(node.meta.get("val", torch.empty(0)), torch.Tensor):
+            kind, inputs = ("number", self.numbers)
+        self._place(node, kind, [len(inputs)])
+        inputs.append(node)
+
+    def _copy(self, node: Node) -> None:
+        """The graph's input takes a new value; later readers see it."""
+        target, source = node.args[:2]
+        args = [self._argument(target), self._argument(source), False]
+        self.written[target] = self._place(None, "copy", args)
+        self.places[node] = self.places[target] = self.written[target]
+
+    def _call(self, node: Node) -> None:
+        name, value = name_of(node.target), node.meta["val"]
+        if name == "convert_element_type":
+            x, dtype = node.args
+            return self._place(node, "_to_copy", [self._argument(x), self._argument(dtype)])
+        if name in _FILLED:
+            return self._filled(node, name, value)
+        schema = node.target._schema.arguments
+        args = []
+        for i, argument in enumerate(schema):
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            absent = i >= len(node.args) and argument.name not in node.kwargs
+            if absent and argument.has_default_value():
+                given = argument.default_value
+            args.append(self._argument(given))
+        if name in _TOLD:
+            kept = [a for a, s in zip(args, schema) if s.name not in _FACTORY]
+            return self._place(node, _TOLD[name], kept, value.dtype)
+        return self._place(node, name, args)
+
+    def _filled(self, node: Node, name: str, value: torch.Tensor) -> None:
+        """`number` expanded to the shape of the example, whose sizes may be symbols."""
+        number = _FILLED[name]
+        if number is None:
+            number = node.kwargs.get("fill_value")
+            number = node.args[0 if name == "scalar_tensor" else 1] if number is None else number
+        dtype = {"dtype": str(value.dtype).removeprefix("torch.")}
+        filled = self._place(None, "scalar_tensor", [self._argument(number), dtype])
+        self._place(node, "expand", [{"node": filled}, self._sizes(node, name, value), False])
+
+    def _sizes(self, node: Node, name: str, value: torch.Tensor) -> list:
+        if name == "scalar_tensor":
+            return []
+        if name.endswith("_like"):
+            place = {"node": self.places[node.args[0]]}
+            size = lambda d: self._place(None, "sym_size.int", [place, d])  # noqa: E731
+            return [{"node": size(d)} for d in range(value.dim())]
+        given = node.args[1] if name.startswith("new_") else node.args[0]
+        return self._argument(given)
+
+    def _output(self, node: Node) -> dict:
+        place = {"node": self.places[node]}
+        order = _order(node.meta["val"])
+        return place if order is None else {**place, "order": order}
+
+    def _argument(self, given):
+        if isinstance(given, Node):
+            return {"node": self.places[given]}
+        if isinstance(given, (list, tuple)):
+            return [self._argument(member) for member in given]
+        if isinstance(given, str):
+            return {"str": given}
+        if isinstance(given, torch.dtype):
+            return {"dtype": str(given).removeprefix("torch.")}
+        if isinstance(given, complex):
+            return {"complex": [given.real, given.imag]}
+        if isinstance(given, float) and not math.isfinite(given):
+            return {"float": str(given)}
+        if isinstance(given, (bool, int, float)):
+            return given
+        return None  # layouts, devices, memory formats, generators
+
+
+_FACTORY = {"dtype", "layout", "device", "pin_memory", "generator", "out"}
+
+
+def _order(value) -> list[int] | None:
+    """Dimensions from the slowest to the fastest, where that is not the order they are in."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.dim() < 2:
+        return None
+    strides, sizes = [_hint(s) for s in value.stride()], [_hint(n) for n in value.shape]
+    if None in strides or None in sizes:
+        return None
+    order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
+    if any(s == 0 and n > 1 for s, n in zip(strides, sizes)) or order == list(range(len(order))):
+        return None
+    return order
+
+
+def _hint(n: int | torch.SymInt) -> int | None:
+    """A size that the example has; None where only a run can tell."""
+    return n if isinstance(n, int) else n.node.hint
