@@ -17,7 +17,7 @@ enum Item {
 pub(crate) fn is_structural(op: &str) -> bool {
     matches!(
         op,
-        "tensor" | "number" | "getitem" | "sym_size.int" | "sym_numel"
+        "tensor" | "number" | "constant" | "getitem" | "sym_size.int" | "sym_numel"
     ) || op.starts_with("python.")
 }
 
@@ -77,9 +77,11 @@ impl Run<'_> {
                     Some(Item::Tensors(list)) if (*i as usize) < list.len() => {
                         Ok(Item::Tensor(list[*i as usize]))
                     }
+                    Some(Item::Tensor(x)) if *i == 0 => Ok(Item::Tensor(*x)),
                     _ => Err(malformed("an item of what is no list")),
                 }
             }
+            ("constant", [x]) => self.number(x).map(Item::Number),
             ("sym_size.int", [x, dim]) => {
                 let (dims, dim) = (b.dims(self.value(x)?), self.number(dim)?.to_i64());
                 let size = dims.get(tpu_ops::check::dim(dim, dims.len())? as usize);
@@ -114,6 +116,14 @@ impl Run<'_> {
             args.push(Arg::DType(dtype_of(dtype)?));
         }
         row.check(&self.own(&params, node)?)?;
+        if let Some(count) = row.count()
+            && !count.call(b, &args)?.is_empty()
+        {
+            let op = &node.op;
+            return Err(Error::runtime(format!(
+                "TPU4002: {op} cannot be part of a graph: the size of its result depends on data"
+            )));
+        }
         if let Some(size) = row.size() {
             let n = size(&self.on_host(node)?)?;
             args.push(Arg::Number(Number::Int(n)));
@@ -243,6 +253,10 @@ impl Run<'_> {
 
     fn output(&self, b: &mut B, out: &Output) -> Result<Value> {
         let v = self.tensor(out.node)?;
+        if b.is_undefined(v) {
+            // A result that nothing reads, as the sequence lengths of dense attention.
+            return Ok(b.full(0, DType::I64, &[0]));
+        }
         if let Some(order) = &out.order {
             let order: Dims = order.iter().copied().collect();
             b.set_order(v, &order);

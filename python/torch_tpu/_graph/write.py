@@ -6,6 +6,7 @@ import operator
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from torch_tpu._graph.decompositions import aten, is_native, name_of
 
@@ -50,6 +51,7 @@ _ARITHMETIC = {
     torch.sym_max: "max",
     torch.sym_min: "min",
 }
+_NO_SCHEMA = torch.ops.aten.relu.default._schema
 # Statements about sizes that have held when the graph was traced.
 _IGNORED = {
     aten._assert_scalar.default,
@@ -72,14 +74,14 @@ def can_write(node: Node) -> bool:
         return True
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return False
-    if _reads_other_memory(node):
+    if _reads_other_memory(node) or _depends_on_data(node):
         return False
     name = name_of(target)
     return name in _FILLED or name in _TOLD or (not target._schema.is_mutable and is_native(target))
 
 
 def _reads_other_memory(node: Node) -> bool:
-    """Whether strides are applied to a tensor that is not row-major, or a tensor is on the host."""
+    """Whether a tensor is on the host, or strides are applied to one that is not row-major."""
     tensors = [n.meta.get("val") for n in node.all_input_nodes]
     tensors = [t for t in tensors if isinstance(t, torch.Tensor)]
     value = node.meta.get("val")
@@ -89,6 +91,13 @@ def _reads_other_memory(node: Node) -> bool:
         return True
     strided = node.target in (aten.as_strided.default, aten.as_strided_scatter.default)
     return strided and not tensors[0].is_contiguous()
+
+
+def _depends_on_data(node: Node) -> bool:
+    """Whether the size of a result is known only when it is there."""
+    values = node.meta.get("val")
+    values = values if isinstance(values, (tuple, list)) else [values]
+    return any(free_unbacked_symbols(v) for v in values if isinstance(v, torch.Tensor))
 
 
 class Writer:
@@ -108,7 +117,7 @@ class Writer:
         if node.target is aten.copy_.default:
             return self._copy(node)
         if node.target is operator.getitem:
-            return self._place(node, "getitem", [self._argument(a) for a in node.args])
+            return self._item(node)
         if node.target in _ARITHMETIC:
             name = f"python.{_ARITHMETIC[node.target]}"
             return self._place(node, name, [self._argument(a) for a in node.args])
@@ -140,6 +149,16 @@ class Writer:
             kind, inputs = ("number", self.numbers)
         self._place(node, kind, [len(inputs)])
         inputs.append(node)
+
+    def _item(self, node: Node) -> None:
+        """One of several results. A row gives no integers; those are 0, and nothing reads them."""
+        source, index = node.args
+        kinds = [str(r.type) for r in getattr(source.target, "_schema", _NO_SCHEMA).returns]
+        if len(kinds) > 1:
+            if kinds[index] in ("int", "SymInt"):
+                return self._place(node, "constant", [0])
+            index -= sum(kind in ("int", "SymInt") for kind in kinds[:index])
+        return self._place(node, "getitem", [self._argument(source), index])
 
     def _copy(self, node: Node) -> None:
         """The graph's input takes a new value; later readers see it."""
