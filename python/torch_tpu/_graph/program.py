@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node, map_arg
 
 from torch_tpu._graph.write import Writer, can_write
@@ -18,11 +19,11 @@ def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
     """
     (output,) = gm.graph.find_nodes(op="output")
     results = list(output.args[0])
-    steps = _steps(gm, results)
     inputs = gm.graph.find_nodes(op="placeholder")
     constants = {
-        node: _constant(gm, node) for node in gm.graph.nodes if node.op == "get_attr"
+        node: operator.attrgetter(node.target)(gm) for node in gm.graph.find_nodes(op="get_attr")
     }
+    steps = _steps(gm, results, constants)
     if len(steps) == 1 and isinstance(steps[0], Program) and not constants:
         whole = steps[0].bound(inputs, results)
         if whole is not None:
@@ -33,7 +34,7 @@ def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
 class Program:
     """A stretch of nodes as one program."""
 
-    def __init__(self, nodes: list[Node], outputs: list[Node]):
+    def __init__(self, nodes: list[Node], outputs: list[Node], constants: dict[Node, Any]):
         self.writer = Writer()
         inside = set(nodes)
         for node in nodes:
@@ -42,6 +43,7 @@ class Program:
                     self.writer.add_input(source)
             self.writer.add(node)
         self.outputs = outputs
+        self.constants = {n: _moved(constants[n]) for n in self.writer.read if n in constants}
         self.id = native().add_graph(self.writer.text(outputs))
 
     def run(self, env: dict[Node, Any]) -> None:
@@ -51,7 +53,7 @@ class Program:
             self.id,
             len(self.outputs),
             [env[n] for n in writer.numbers],
-            [env[n] for n in writer.read],
+            [self.constants[n] if n in self.constants else env[n] for n in writer.read],
             [env[n] for n in writer.written],
         )
         env.update(zip(self.outputs, results))
@@ -97,7 +99,7 @@ class _Sequence:
         self.last_uses = _last_uses(steps, results)
 
     def __call__(self, *args: Any) -> list[Any]:
-        env: dict[Node, Any] = dict(zip(self.inputs, args), **{}) | self.constants
+        env: dict[Node, Any] = dict(zip(self.inputs, args)) | self.constants
         for step, done in zip(self.steps, self.last_uses):
             if isinstance(step, Program):
                 step.run(env)
@@ -113,12 +115,13 @@ def _run(graph: int, count: int, numbers: list, read: Sequence, written: list) -
     return torch.ops.torch_tpu.run_graph.default(graph, count, numbers, read, written)
 
 
-def _constant(gm: GraphModule, node: Node) -> Any:
-    value = operator.attrgetter(node.target)(gm)
-    return value.detach().to("tpu") if isinstance(value, torch.Tensor) else value
+def _moved(constant: torch.Tensor) -> torch.Tensor:
+    """A number that the code holds, on the device once and for all."""
+    with unset_fake_temporarily():
+        return constant.detach().to("tpu")
 
 
-def _steps(gm: GraphModule, results: list[Any]) -> list[Program | Node]:
+def _steps(gm: GraphModule, results: list[Any], constants: dict) -> list[Program | Node]:
     """Cuts the graph at what no program can hold. Sizes are computed outside where they can be."""
     stretches: list[list[Node] | Node] = []
     inside: set[Node] = set()
@@ -134,7 +137,8 @@ def _steps(gm: GraphModule, results: list[Any]) -> list[Program | Node]:
         else:
             stretches.append([node])
     return [
-        Program(s, _leaving(s, results)) if isinstance(s, list) else s for s in _merged(stretches)
+        Program(s, _leaving(s, results), constants) if isinstance(s, list) else s
+        for s in _merged(stretches)
     ]
 
 

@@ -68,13 +68,13 @@ def can_write(node: Node) -> bool:
     target = node.target
     if target in _ARITHMETIC or target in _IGNORED or target is operator.getitem:
         return True
-    if target in (aten.sym_size.int, aten.sym_numel.default, aten.copy_.default):
+    if target in (aten.sym_size.int, aten.sym_numel.default):
         return True
-    if target is torch.ops.prims.convert_element_type.default:
+    if _reads_other_memory(node) or _depends_on_data(node):
+        return False
+    if target in (aten.copy_.default, torch.ops.prims.convert_element_type.default):
         return True
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return False
-    if _reads_other_memory(node) or _depends_on_data(node):
         return False
     name = name_of(target)
     return name in _FILLED or name in _TOLD or (not target._schema.is_mutable and is_native(target))
