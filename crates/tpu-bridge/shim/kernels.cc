@@ -195,7 +195,7 @@ bool compatible(const Tensor& self, const Tensor& from) {
 // Attention is one program (row `_scaled_dot_product_fused_attention_overrideable`), unless that has no derivative.
 int64_t sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                    double, bool, std::optional<double>, bool) {
-  const auto fits = [&](const Tensor& t) { return t.dim() == 4 && t.numel() > 0 && t.dtype() == query.dtype(); };
+  const auto fits = [&](const Tensor& t) { return t.dim() == 4 && t.sym_numel() > 0 && t.dtype() == query.dtype(); };
   const bool fused = query.is_floating_point() && fits(query) && fits(key) && fits(value) &&
                      !(mask && mask->defined() && mask->requires_grad());
   return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);

@@ -40,19 +40,19 @@ _MORE = [
 
 @_own(aten.rand.default)
 def _rand(size, dtype=None, layout=None, device=None, pin_memory=None):
-    return torch.empty(size, dtype=dtype, device=device).uniform_()
+    return aten.uniform(torch.empty(size, dtype=dtype, device=device))
 
 
 @_own(aten.randn.default)
 def _randn(size, dtype=None, layout=None, device=None, pin_memory=None):
-    return torch.empty(size, dtype=dtype, device=device).normal_()
+    return aten.normal_functional(torch.empty(size, dtype=dtype, device=device))
 
 
-@_own([aten.randint.low])
+@_own(aten.randint.low)
 def _randint_low(low, high, size, dtype=torch.int64, layout=None, device=None, pin_memory=None):
-    return torch.empty(size, dtype=dtype, device=device).random_(low, high)
+    return aten.random(torch.empty(size, dtype=dtype, device=device), low, high)
 
 
 @_own([aten.randint.default])
 def _randint(high, size, dtype=torch.int64, layout=None, device=None, pin_memory=None):
-    return torch.empty(size, dtype=dtype, device=device).random_(0, high)
+    return aten.random(torch.empty(size, dtype=dtype, device=device), 0, high)

@@ -174,8 +174,13 @@ def _merged(stretches: list) -> list:
 def _leaving(nodes: list[Node], results: list[Any]) -> list[Node]:
     """Nodes whose values are used after the stretch."""
     inside, wanted = set(nodes), set(r for r in results if isinstance(r, Node))
-    return [n for n in nodes if n in wanted or any(user not in inside for user in n.users)
-            and not all(user.op == "output" for user in n.users if user not in inside)]
+    return [
+        n
+        for n in nodes
+        if n in wanted
+        or any(user not in inside for user in n.users)
+        and not all(user.op == "output" for user in n.users if user not in inside)
+    ]
 
 
 def _last_uses(steps: list, results: list[Any]) -> list[list[Node]]:

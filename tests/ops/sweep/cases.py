@@ -19,9 +19,7 @@ FORMS = ("forward", "gradient", "inplace", "out", "layouts", "sizes", "errors")
 SAMPLE = dict(forward=6, gradient=3, inplace=2, out=2, layouts=2, sizes=2, errors=4)
 # The second dtype of an operator: what is not about dtypes has been seen with the first.
 BRIEF = dict(forward=4, gradient=1, inplace=1, out=1, layouts=1, sizes=0, errors=0)
-FULL = dict(
-    forward=None, gradient=None, inplace=None, out=None, layouts=24, sizes=24, errors=None
-)
+FULL = dict(forward=None, gradient=None, inplace=None, out=None, layouts=24, sizes=24, errors=None)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,51 @@
+"""A seeded sample of PyTorch's operator database through ``torch.compile``, against the CPU."""
+
+import pathlib
+import random
+import sys
+
+import pytest
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ops"))
+
+from sweep import cases, compare, trees
+
+# Share of the operators that a run without `--full` takes.
+SHARE = 1 / 10
+
+
+def drawn(name, full):
+    return full or random.Random(f"{cases.SEED}:compiled:{name}").random() < SHARE
+
+
+def pytest_generate_tests(metafunc):
+    full = metafunc.config.getoption("--full")
+    every = cases.operators().items()
+    names = [name for name, op in every if "float32" in cases.dtypes(op) and drawn(name, full)]
+    metafunc.parametrize("name", names)
+
+
+def call(op, tree):
+    first, args, kwargs = tree
+    with torch.no_grad():
+        return op(first, *args, **kwargs)
+
+
+def test_operator(name, device):
+    op = cases.operators()[name]
+    torch.manual_seed(cases.SEED)
+    samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=False))
+    sample = random.Random(name).choice(samples)
+    tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
+    before = torch.get_rng_state()
+    expected = call(op, trees.move(tree, "cpu").tree)
+    torch._dynamo.reset()
+    got = torch.compile(call, backend="tpu")(op, trees.move(tree, device).tree)
+    values = torch.equal(before, torch.get_rng_state())
+    reference = lambda: call(op, trees.move(tree, "cpu", wide=True).tree)  # noqa: E731
+    known = compare.tolerances(op)
+    try:
+        compare.same(got, expected, known=known, reference=reference, values=values)
+    except compare.Mismatch as wrong:
+        pytest.fail(f"{name}, {sample}: {wrong}")
