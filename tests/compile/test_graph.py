@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-import torch_tpu
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
+
+import torch_tpu
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+
 import torch_tpu
 
 functional = torch.nn.functional

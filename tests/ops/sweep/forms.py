@@ -4,13 +4,11 @@ import random
 import re
 
 import torch
-
 from torch.testing._internal import common_methods_invocations as database
 
 from . import compare, draws, layouts, trees
 from .cases import SEED
 from .compare import Mismatch
-
 
 # The database seeds what draws random numbers by itself; here that is the caller's business.
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)

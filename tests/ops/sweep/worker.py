@@ -14,6 +14,7 @@ import warnings
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import torch
+
 from sweep import cases, forms, trees
 
 # Failures of one form that are told; the others are counted.
