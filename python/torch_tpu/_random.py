@@ -74,7 +74,8 @@ def initial_seed() -> int:
 def get_rng_state(device: Device = "tpu") -> Tensor:
     """The state of a device's generator: 16 bytes on the CPU, seed then offset."""
     state = native().generator_state(index_of(device))
-    return torch.frombuffer(bytearray(b"".join(map(_bytes, state))), dtype=torch.uint8)
+    with torch._C._DisableTorchDispatch():  # a state is real even where tensors are fake
+        return torch.frombuffer(bytearray(b"".join(map(_bytes, state))), dtype=torch.uint8)
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -91,7 +92,8 @@ def set_rng_state(new_state: Tensor, device: Device = "tpu") -> None:
     """
     if not isinstance(new_state, Tensor) or new_state.dtype != torch.uint8:
         raise TypeError("RNG state must be a torch.ByteTensor")
-    raw = bytes(new_state.cpu().tolist())
+    with torch._C._DisableTorchDispatch():
+        raw = bytes(new_state.cpu().tolist())
     if len(raw) != 16:
         raise RuntimeError(f"RNG state of a tpu generator must be 16 bytes, got {len(raw)}")
     seed, offset = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")

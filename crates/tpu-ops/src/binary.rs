@@ -23,7 +23,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("add.Tensor",            add),
     pointwise!("addcdiv",               addcdiv),
     pointwise!("addcmul",               addcmul),
-    pointwise!("atan2",                 reals("atan2", |x, y| x.atan2(y))),
+    pointwise!("atan2",                 atan2),
     pointwise!("clamp",                 clamp),
     pointwise!("clamp.Tensor",          clamp_tensor),
     pointwise!("clamp_max",             with_number(clamp_max)),
@@ -337,6 +337,19 @@ fn polar(b: &mut B, abs: Value, angle: Value) -> Result<Value> {
 fn copysign<'s>(x: X<'s>, y: X<'s>) -> X<'s> {
     let size = x.abs();
     y.sign_bit().pick(-size, size)
+}
+
+/// The angle of `other + i self`. The barrier hides from XLA that `other` may be 1 in a graph, for
+/// the reason that [`crate::pointwise`] gives at `atan`.
+fn atan2(b: &mut B, x: Value, other: Value) -> Result<Value> {
+    let dtype = float_type(b, &[x, other])?;
+    let other = if b.is_weak(other) {
+        b.convert(other, dtype)
+    } else {
+        other
+    };
+    let other = b.optimization_barrier(other);
+    reals("atan2", |x, y| x.atan2(y))(b, x, other)
 }
 
 /// 0, `values` or 1 for a negative, zero or positive element.

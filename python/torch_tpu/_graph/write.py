@@ -89,8 +89,17 @@ def _reads_other_memory(node: Node) -> bool:
         return True
     if any(t.device.type != "tpu" and t.dim() > 0 for t in tensors):
         return True
+    if any(t.dtype in _UNKNOWN for t in [*tensors, value] if isinstance(t, torch.Tensor)):
+        return True
     strided = node.target in (aten.as_strided.default, aten.as_strided_scatter.default)
-    return strided and not tensors[0].is_contiguous()
+    return strided and not _is_whole(tensors[0])
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is all of its memory, in row-major order."""
+    if not tensor.is_contiguous() or tensor.storage_offset() != 0:
+        return False
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
 
 
 def _depends_on_data(node: Node) -> bool:
@@ -98,6 +107,10 @@ def _depends_on_data(node: Node) -> bool:
     values = node.meta.get("val")
     values = values if isinstance(values, (tuple, list)) else [values]
     return any(free_unbacked_symbols(v) for v in values if isinstance(v, torch.Tensor))
+
+
+# What XLA has no element type for.
+_UNKNOWN = {torch.complex32}
 
 
 class Writer:

@@ -13,7 +13,7 @@ fn rows_of_f32() {
         add.Tensor: broadcast_in_dim multiply add -> tensor<2x4xf32>
         addcdiv: broadcast_in_dim multiply divide add -> tensor<2x4xf32>
         addcmul: broadcast_in_dim multiply multiply add -> tensor<2x4xf32>
-        atan2: atan2 -> tensor<2x4xf32>
+        atan2: optimization_barrier atan2 -> tensor<2x4xf32>
         clamp: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp.Tensor: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp_max: broadcast_in_dim minimum -> tensor<2x4xf32>
@@ -70,7 +70,7 @@ fn rows_of_bf16() {
         add.Tensor: convert convert broadcast_in_dim multiply add convert -> tensor<2x4xbf16>
         addcdiv: convert convert convert broadcast_in_dim multiply divide add convert -> tensor<2x4xbf16>
         addcmul: convert convert convert broadcast_in_dim multiply multiply add convert -> tensor<2x4xbf16>
-        atan2: convert convert atan2 convert -> tensor<2x4xbf16>
+        atan2: optimization_barrier convert convert atan2 convert -> tensor<2x4xbf16>
         clamp: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp.Tensor: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp_max: broadcast_in_dim minimum -> tensor<2x4xbf16>
@@ -127,7 +127,7 @@ fn rows_of_i32() {
         add.Tensor: broadcast_in_dim multiply add -> tensor<2x4xi32>
         addcdiv: Runtime: Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.
         addcmul: broadcast_in_dim multiply multiply add -> tensor<2x4xi32>
-        atan2: convert convert atan2 -> tensor<2x4xf32>
+        atan2: optimization_barrier convert convert atan2 -> tensor<2x4xf32>
         clamp: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp.Tensor: Runtime: torch.clamp: At least one of 'min' or 'max' must not be None
         clamp_max: broadcast_in_dim minimum -> tensor<2x4xi32>

@@ -19,7 +19,7 @@ fn rows_of_f32() {
         _foreach_addcmul.ScalarList: broadcast_in_dim multiply multiply add -> tensor<2x4xf32>
         _foreach_addcmul.Tensor: Runtime: Expected packed scalar Tensor to be of dimension 1. Got 2 instead.
         _foreach_asin: asin -> tensor<2x4xf32>
-        _foreach_atan: atan -> tensor<2x4xf32>
+        _foreach_atan: add atan2 -> tensor<2x4xf32>
         _foreach_ceil: ceil -> tensor<2x4xf32>
         _foreach_clamp_max.List: minimum -> tensor<2x4xf32>
         _foreach_clamp_max.Scalar: broadcast_in_dim minimum -> tensor<2x4xf32>

@@ -12,7 +12,7 @@ fn rows_of_f32() {
         angle: compare select compare select -> tensor<2x4xf32>
         asin: asin -> tensor<2x4xf32>
         asinh: asinh -> tensor<2x4xf32>
-        atan: atan -> tensor<2x4xf32>
+        atan: add atan2 -> tensor<2x4xf32>
         atanh: atanh -> tensor<2x4xf32>
         bitwise_not: NotImplemented: "bitwise_not" not implemented for 'Float'
         ceil: ceil -> tensor<2x4xf32>
@@ -69,7 +69,7 @@ fn rows_of_bf16() {
         angle: convert compare select compare select convert -> tensor<2x4xbf16>
         asin: convert asin convert -> tensor<2x4xbf16>
         asinh: convert asinh convert -> tensor<2x4xbf16>
-        atan: convert atan convert -> tensor<2x4xbf16>
+        atan: convert add atan2 convert -> tensor<2x4xbf16>
         atanh: convert atanh convert -> tensor<2x4xbf16>
         bitwise_not: NotImplemented: "bitwise_not" not implemented for 'BFloat16'
         ceil: convert ceil convert -> tensor<2x4xbf16>
@@ -126,7 +126,7 @@ fn rows_of_i32() {
         angle: convert compare select compare select -> tensor<2x4xf32>
         asin: convert asin -> tensor<2x4xf32>
         asinh: convert asinh -> tensor<2x4xf32>
-        atan: convert atan -> tensor<2x4xf32>
+        atan: convert add atan2 -> tensor<2x4xf32>
         atanh: convert atanh -> tensor<2x4xf32>
         bitwise_not: not -> tensor<2x4xi32>
         ceil: -> tensor<2x4xi32>
