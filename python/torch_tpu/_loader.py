@@ -124,7 +124,7 @@ def _register() -> None:
     import torch
 
     from torch_tpu import _device, backends, compat
-    from torch_tpu._graph import default
+    from torch_tpu._graph import dynamo
 
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", _device)
@@ -132,7 +132,7 @@ def _register() -> None:
     torch.backends.tpu = backends
     sys.modules["torch.backends.tpu"] = backends
     compat.install(available=_device.is_available())
-    default.install()
+    dynamo.install()
     atexit.register(native().flush)
 
 
