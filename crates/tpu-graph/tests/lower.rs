@@ -1,0 +1,120 @@
+//! Graphs from text to StableHLO.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use expect_test::{Expect, expect};
+use tpu_graph::Graph;
+use tpu_hlo::{Builder, DType::F32, Slot, Type};
+use tpu_ops::{Arg, Lower};
+
+/// The program of a graph called with these numbers and one float32 tensor of `[2, 3]`.
+fn lowered(json: &str, numbers: &[i64]) -> String {
+    let graph = match Graph::parse(json) {
+        Ok(graph) => graph,
+        Err(e) => return e.to_string(),
+    };
+    let mut b = Builder::default();
+    let x = b.param(Slot::Buffer(0), Type::new(F32, &[2, 3]));
+    let args = [Arg::Ints(numbers.into()), Arg::Tensors(vec![Some(x)])];
+    match graph.call(&mut b, &args) {
+        Ok(outs) => b.finish(&outs, &[]).text,
+        Err(e) => e.to_string(),
+    }
+}
+
+fn check(json: &str, numbers: &[i64], expected: Expect) {
+    expected.assert_eq(&lowered(json, numbers));
+}
+
+#[test]
+fn rows_views_and_lists() {
+    check(
+        r#"{"nodes": [
+            {"op": "tensor", "args": [0]},
+            {"op": "transpose.int", "args": [{"node": 0}, 0, 1]},
+            {"op": "split.Tensor", "args": [{"node": 1}, 1, 0]},
+            {"op": "getitem", "args": [{"node": 2}, 2]},
+            {"op": "add.Tensor", "args": [{"node": 3}, 2.5, 1]}
+        ], "outputs": [{"node": 4}, null], "written": [1]}"#,
+        &[],
+        expect![[r#"
+            module {
+              func.func public @main(%p0: tensor<2x3xf32>) -> (tensor<1x2xf32>, tensor<0xi1>, tensor<3x2xf32>) {
+                %1 = "stablehlo.transpose"(%p0) <{permutation = array<i64: 1, 0>}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+                %2 = "stablehlo.slice"(%1) <{start_indices = array<i64: 0, 0>, limit_indices = array<i64: 1, 2>, strides = array<i64: 1, 1>}> : (tensor<3x2xf32>) -> tensor<1x2xf32>
+                %3 = "stablehlo.slice"(%1) <{start_indices = array<i64: 1, 0>, limit_indices = array<i64: 2, 2>, strides = array<i64: 1, 1>}> : (tensor<3x2xf32>) -> tensor<1x2xf32>
+                %4 = "stablehlo.slice"(%1) <{start_indices = array<i64: 2, 0>, limit_indices = array<i64: 3, 2>, strides = array<i64: 1, 1>}> : (tensor<3x2xf32>) -> tensor<1x2xf32>
+                %5 = "stablehlo.constant"() <{value = dense<2.5> : tensor<f64>}> : () -> tensor<f64>
+                %6 = "stablehlo.convert"(%5) : (tensor<f64>) -> tensor<f32>
+                %7 = "stablehlo.broadcast_in_dim"(%6) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<1x2xf32>
+                %8 = "stablehlo.add"(%4, %7) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+                %9 = "stablehlo.constant"() <{value = dense<false> : tensor<0xi1>}> : () -> tensor<0xi1>
+                return %8, %9, %1 : tensor<1x2xf32>, tensor<0xi1>, tensor<3x2xf32>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn sizes_are_computed_at_lowering() {
+    check(
+        r#"{"nodes": [
+            {"op": "tensor", "args": [0]},
+            {"op": "number", "args": [0]},
+            {"op": "sym_size.int", "args": [{"node": 0}, 1]},
+            {"op": "python.mul", "args": [{"node": 1}, {"node": 2}]},
+            {"op": "python.floordiv", "args": [{"node": 3}, -2]},
+            {"op": "python.neg", "args": [{"node": 4}]},
+            {"op": "view", "args": [{"node": 0}, [{"node": 5}, -1]]},
+            {"op": "arange.start_out", "args": [0, {"node": 3}, 1], "dtype": "int32"}
+        ], "outputs": [{"node": 6, "order": [1, 0]}, {"node": 7}], "written": []}"#,
+        &[1],
+        expect![[r#"
+            module {
+              func.func public @main(%p0: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<3xi32>) {
+                %1 = "stablehlo.constant"() <{value = dense<0> : tensor<i64>}> : () -> tensor<i64>
+                %2 = "stablehlo.constant"() <{value = dense<3> : tensor<i64>}> : () -> tensor<i64>
+                %3 = "stablehlo.constant"() <{value = dense<1> : tensor<i64>}> : () -> tensor<i64>
+                %4 = "stablehlo.iota"() <{iota_dimension = 0 : i64}> : () -> tensor<3xi32>
+                %5 = "stablehlo.convert"(%1) : (tensor<i64>) -> tensor<i32>
+                %6 = "stablehlo.convert"(%3) : (tensor<i64>) -> tensor<i32>
+                %7 = "stablehlo.broadcast_in_dim"(%5) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<3xi32>
+                %8 = "stablehlo.broadcast_in_dim"(%6) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<3xi32>
+                %9 = "stablehlo.multiply"(%4, %8) : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+                %10 = "stablehlo.add"(%7, %9) : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+                return %p0, %10 : tensor<2x3xf32>, tensor<3xi32>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_no_graph_is_refused() {
+    let lines = [
+        lowered("{", &[]),
+        lowered(
+            r#"{"nodes": [{"op": "no_such_op", "args": []}], "outputs": [], "written": []}"#,
+            &[],
+        ),
+        lowered(
+            r#"{"nodes": [{"op": "number", "args": [3]}], "outputs": [], "written": []}"#,
+            &[1],
+        ),
+        lowered(
+            r#"{"nodes": [{"op": "tensor", "args": [0]}, {"op": "nonzero", "args": [{"node": 0}]}],
+                "outputs": [], "written": []}"#,
+            &[],
+        ),
+        lowered(
+            r#"{"nodes": [{"op": "python.floordiv", "args": [1, 0]}], "outputs": [], "written": []}"#,
+            &[],
+        ),
+    ];
+    expect![[r#"
+        TPU4001: not a graph: EOF while parsing an object at line 1 column 1
+        TPU4002: no_such_op cannot be part of a graph: no row serves it; hint: it runs eagerly between graphs
+        TPU4001: not a graph: a number that is not given
+        TPU4002: nonzero cannot be part of a graph: the size of its result depends on data
+        TPU4001: not a graph: `python.floordiv` overflows"#]].assert_eq(&lines.join("\n"));
+}
