@@ -57,6 +57,17 @@ class settings:
                 native.set_setting(name, old)
 
 
+def no_new_compiles() -> settings:
+    """A ``with`` block in which every program has to be there: what would compile one raises.
+
+    Programs on disk count as being there. For all threads, like every setting.
+
+    Raises:
+        RuntimeError: TPU4004, inside the block, with what is new about the program.
+    """
+    return settings(new_compiles="error")
+
+
 def _text(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

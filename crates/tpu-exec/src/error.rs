@@ -17,6 +17,17 @@ pub enum Error {
         /// What the compiler said.
         source: tpu_pjrt::Error,
     },
+    /// The setting `new_compiles` is `error`.
+    #[error(
+        "TPU4004: a new program is needed, {types}: {reason}; hint: run every shape once before \
+         no_new_compiles()"
+    )]
+    NewCompile {
+        /// Types of its arguments and results.
+        types: String,
+        /// What is new about it.
+        reason: String,
+    },
     /// The program did not start, or the device is of no use to this process.
     #[error(transparent)]
     Device(#[from] tpu_pjrt::Error),
@@ -41,7 +52,7 @@ impl Error {
     pub fn device(&self) -> Option<&tpu_pjrt::Error> {
         match self {
             Error::Compile { source, .. } | Error::Device(source) => Some(source),
-            Error::Interrupted { .. } | Error::Panicked { .. } => None,
+            Error::NewCompile { .. } | Error::Interrupted { .. } | Error::Panicked { .. } => None,
         }
     }
 }

@@ -60,15 +60,7 @@ impl History {
     pub(crate) fn explain(&self, id: u64, module: &Module) -> Reason {
         let mut history = self.0.lock();
         let kin = history.entry(operations(&module.text)).or_default();
-        let reason = kin
-            .iter()
-            .rev()
-            .filter_map(|past| past.compare(&module.inputs))
-            .min_by_key(|reason| match reason {
-                Reason::Types { inputs, .. } => inputs.len(),
-                _ => 0,
-            })
-            .unwrap_or(Reason::Operations);
+        let reason = nearest(kin, module);
         if kin.len() == REMEMBERED {
             kin.pop_front();
         }
@@ -78,6 +70,24 @@ impl History {
         });
         reason
     }
+
+    /// Says what is new about a program that is not made.
+    pub(crate) fn compare(&self, module: &Module) -> Reason {
+        let history = self.0.lock();
+        let kin = history.get(&operations(&module.text));
+        kin.map_or(Reason::Operations, |kin| nearest(kin, module))
+    }
+}
+
+fn nearest(kin: &VecDeque<Past>, module: &Module) -> Reason {
+    kin.iter()
+        .rev()
+        .filter_map(|past| past.compare(&module.inputs))
+        .min_by_key(|reason| match reason {
+            Reason::Types { inputs, .. } => inputs.len(),
+            _ => 0,
+        })
+        .unwrap_or(Reason::Operations)
 }
 
 impl Past {

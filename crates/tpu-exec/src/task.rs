@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tpu_obs::counters::{self, Miss};
+use tpu_obs::settings::{self, NewCompiles};
 use tpu_obs::show::{self, Topic};
 use tpu_pjrt::Executable;
 
@@ -69,6 +70,12 @@ impl Task {
     }
 
     fn compile(&self, cause: Miss) -> Result<Arc<Program>> {
+        if settings::new_compiles() == NewCompiles::Error {
+            return Err(Error::NewCompile {
+                types: self.module.types().to_string(),
+                reason: self.shared.history.compare(&self.module).to_string(),
+            });
+        }
         counters::miss(cause);
         let start = Instant::now();
         let (signature, form) = (self.module.signature(), self.shared.form(self.tier));

@@ -70,6 +70,15 @@ words!(
     }
 );
 words!(
+    /// Whether the compiler may run.
+    NewCompiles {
+        /// Whenever a program is new.
+        Allow = "allow",
+        /// A new program raises.
+        Error = "error",
+    }
+);
+words!(
     /// Which kind of device `tpu` stands for.
     Platform {
         /// A TPU where there is one, else the CPU plugin.
@@ -127,6 +136,15 @@ pub static CHECK_BOUNDS: Setting = Setting::new(
     "true",
     "Whether an index out of range raises `IndexError`. Where not, reads are clamped and writes \
      dropped, as XLA does.",
+);
+/// Row `new_compiles`.
+pub static NEW_COMPILES: Setting = Setting::new(
+    "new_compiles",
+    &[var("TORCH_TPU_NEW_COMPILES")],
+    Kind::Choice(NewCompiles::WORDS),
+    "allow",
+    "What happens when a program is neither in memory nor on disk: it is compiled, or it raises \
+     `RuntimeError` and says what is new about it (`torch_tpu.no_new_compiles()`).",
 );
 /// Row `matmul_precision`.
 pub static MATMUL_PRECISION: Setting = Setting::new(
@@ -237,6 +255,7 @@ pub static ALL: &[&Setting] = &[
     &FALLBACK,
     &EAGER_MODE,
     &CHECK_BOUNDS,
+    &NEW_COMPILES,
     &MATMUL_PRECISION,
     &SHOW,
     &BACKTRACE,
@@ -267,6 +286,11 @@ pub fn find(name: &str) -> Result<&'static Setting, Error> {
 #[inline]
 pub fn fallback() -> Fallback {
     Fallback::of(&FALLBACK)
+}
+
+/// Whether the compiler may run.
+pub fn new_compiles() -> NewCompiles {
+    NewCompiles::of(&NEW_COMPILES)
 }
 
 /// How ops are run.
