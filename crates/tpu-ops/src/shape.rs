@@ -72,7 +72,6 @@ fn cat(b: &mut B, xs: Vec<Value>, dim: i64) -> Result<Value> {
 fn narrow_copy(b: &mut B, x: Value, dim: i64, start: i64, length: i64) -> Result<Value> {
     let rank = b.rank(x);
     ensure!(rank > 0, "narrow() cannot be applied to a 0-dim tensor.");
-    ensure!(length >= 0, "narrow(): length must be non-negative.");
     let axis = check::dim(dim, rank)?;
     let n = b.dims(x)[axis as usize];
     ensure!(
@@ -82,7 +81,7 @@ fn narrow_copy(b: &mut B, x: Value, dim: i64, start: i64, length: i64) -> Result
     );
     let start = if start < 0 { start + n } else { start };
     ensure!(
-        start + length <= n,
+        length >= 0 && start + length <= n,
         "start ({start}) + length ({length}) exceeds dimension size ({n})."
     );
     Ok(b.slice_dim(x, axis, start, start + length)?)

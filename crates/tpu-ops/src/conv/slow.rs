@@ -35,6 +35,7 @@ pub(super) fn forward(
     stride: Dims,
     padding: Dims,
 ) -> Result<Value> {
+    let weight = kernel(b, input, weight, &kernel_size)?;
     let dilation = ones(kernel_size.len());
     dilated(
         b,

@@ -64,7 +64,7 @@ fn grid(
             min = both.pick((reach * -(half + 1.0)).to(DType::F32).to(wide), min);
             max = both.pick((reach * half).to(DType::F32).to(wide), max);
         }
-        let step = (max - min) / (high - low);
+        let step = ((max - min) / (high - low)).to(DType::F32).to(wide);
         let inverse = 1.0 / step.to(DType::F32);
         let step = inverse.eq(f64::INFINITY).pick(step.full(0.1), step);
         let grow = (SMALLEST / step).maximum(1.0);

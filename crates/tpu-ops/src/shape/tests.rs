@@ -254,7 +254,7 @@ fn a_copied_piece_lies_within() {
         narrow_copy: slice -> tensor<2x2xf32>
         narrow_copy: Runtime: start (2) + length (2) exceeds dimension size (3).
         narrow_copy: Index: start out of range (expected to be in range of [-3, 3], but got -4)
-        narrow_copy: Runtime: narrow(): length must be non-negative.
+        narrow_copy: Runtime: start (0) + length (-1) exceeds dimension size (2).
         narrow_copy: Runtime: narrow() cannot be applied to a 0-dim tensor.
     "#]]
     .assert_eq(&lines.concat());
