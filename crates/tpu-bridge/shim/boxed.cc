@@ -172,8 +172,8 @@ struct Boxed final : c10::OperatorKernel {
     finish(stack, results);
   }
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
-    // Operators on lists give as many tensors as their longest list has.
-    const auto list = id == kGraph ? static_cast<size_t>(frame.args[1].v.i) : frame.tensors.size();
+    // Operators on lists give as many tensors as their longest list, of tensors or of numbers, has.
+    const auto list = id == kGraph ? static_cast<size_t>(frame.args[1].v.i) : frame.tensors.capacity();
     results.resize(list_result ? list : returns.size() + targets.size());
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;

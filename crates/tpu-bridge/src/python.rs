@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyImportError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tpu_eager::runtime;
 use tpu_obs::{Error as SettingError, counters, memory, settings};
-use tpu_ops::schema::{Schema, disagreements};
+use tpu_ops::schema::{Schema, disagreements, plan};
 
 unsafe extern "C" {
     /// `shim/runtime.cc`: null, or why PyTorch refused the registration.
@@ -52,6 +52,7 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(table_disagreements, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::graph::add_graph, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::graph::graph_refusal, m)?),
+    |m| m.add_function(wrap_pyfunction!(serving_rows, m)?),
 ];
 
 /// Registers the device with PyTorch and fills the module.
@@ -248,6 +249,20 @@ fn set_setting(name: &str, value: &str) -> PyResult<()> {
 fn table_disagreements(schemas: Vec<String>) -> Vec<String> {
     let parsed = schemas.iter().filter_map(|text| Schema::parse(text));
     disagreements(&parsed.collect::<Vec<_>>())
+}
+
+/// The family and the name of the row behind each schema, none where no row serves it.
+#[pyfunction]
+fn serving_rows(schemas: Vec<String>) -> PyResult<Vec<Option<(&'static str, &'static str)>>> {
+    let parsed = schemas.iter().map(|text| {
+        Schema::parse(text).ok_or_else(|| PyValueError::new_err(format!("not a schema: `{text}`")))
+    });
+    let plans = plan(&parsed.collect::<PyResult<Vec<_>>>()?);
+    let rows = plans.iter().map(|plan| {
+        let row = plan.as_ref()?.op.name;
+        Some((tpu_ops::family(row)?, row))
+    });
+    Ok(rows.collect())
 }
 
 fn setting_error(error: SettingError) -> PyErr {

@@ -19,6 +19,8 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    pointwise!("_add_relu.Scalar",      |b: &mut B, x, y: Scalar, a| add_relu(b, x, y.0, a)),
+    pointwise!("_add_relu.Tensor",      add_relu),
     pointwise!("add.Scalar",            add_number),
     pointwise!("add.Tensor",            add),
     pointwise!("addcdiv",               addcdiv),
@@ -132,6 +134,18 @@ fn add(b: &mut B, x: Value, other: Value, alpha: Factor) -> Result<Value> {
         }
         Some(a) => compute(b, dtype, [x, other], [a], |[x, y], [a]| x + a * y),
     }
+}
+
+/// [`add`], negative sums being 0.
+fn add_relu(b: &mut B, x: Value, other: Value, alpha: Factor) -> Result<Value> {
+    let sum = add(b, x, other, alpha)?;
+    let dtype = b.dtype(sum);
+    implemented(
+        dtype != DType::Bool && !dtype.is_complex(),
+        "add_relu",
+        dtype,
+    )?;
+    formula(b, [sum], |[sum]| sum.maximum(0.0))
 }
 
 fn add_number(b: &mut B, x: Value, other: Scalar, alpha: Factor) -> Result<Value> {

@@ -1,6 +1,7 @@
 //! Convolutions and their gradients, of one to three spatial dimensions (and any other number).
 //! Half-width floats accumulate in float32 and are rounded once.
 mod geometry;
+mod slow;
 
 use crate::{Op, Result, error::ensure, op::op, promote};
 use geometry::Geometry;
@@ -10,11 +11,19 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
+    op!("_slow_conv2d_backward.grad_input",    slow::backward_all),
+    op!("_slow_conv2d_backward.output_mask",   slow::backward),
+    op!("_slow_conv2d_forward",                slow::forward),
     op!("conv_tbc",                            conv_tbc),
     op!("convolution",                         convolution).keeps_format(),
     op!("convolution_backward",                convolution_backward).keeps_format(),
     op!("convolution_backward_overrideable",   backward_overrideable).keeps_format(),
     op!("convolution_overrideable",            convolution).keeps_format(),
+    op!("slow_conv3d_forward",                 slow::forward),
+    op!("slow_conv_dilated2d",                 slow::dilated),
+    op!("slow_conv_dilated3d",                 slow::dilated),
+    op!("slow_conv_transpose2d",               slow::transposed),
+    op!("slow_conv_transpose3d",               slow::transposed),
 ];
 
 /// Letters for what the dimensions of input, kernel and result are: `first` and `second`, then

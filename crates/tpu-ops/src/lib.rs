@@ -112,6 +112,13 @@ pub fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
 }
 
+/// The family of the row called `name`.
+pub fn family(name: &str) -> Option<&'static str> {
+    let mut families = FAMILIES.iter();
+    let found = families.find(|(_, rows)| rows.iter().any(|row| row.name == name));
+    found.map(|(family, _)| *family)
+}
+
 /// The row of a functional operator, as `add.Tensor` or `relu`.
 pub fn get(name: &str) -> Option<&'static Op> {
     INDEX.get(name).copied()

@@ -4,10 +4,11 @@ use crate::{
     error::ensure,
     formula::{Binary, X, compute, formula, unrounded},
     index::take_along,
-    op::op,
+    op::{Plain, op},
     pointwise::implemented,
     promote::{cast, opmath, result_type},
 };
+use std::marker::PhantomData;
 use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
 
 mod ctc;
@@ -21,7 +22,10 @@ pub(crate) const OPS: &[Op] = &[
     op!("binary_cross_entropy_backward", cross_entropy_backward),
     op!("binary_cross_entropy_with_logits", cross_entropy_with_logits),
     op!("_ctc_loss",                     ctc::ctc_loss),
+    op!("_ctc_loss.Tensor",              ctc::ctc_loss_of_tensors)
+                                             .counted(&Plain(ctc::longest, PhantomData)),
     op!("_ctc_loss_backward",            ctc::ctc_loss_backward),
+    op!("_ctc_loss_backward.Tensor",     ctc::ctc_loss_backward_of_tensors),
     op!("huber_loss",                    huber_loss).guarded(positive_delta),
     op!("huber_loss_backward",           huber_loss_backward),
     op!("mse_loss",                      mse_loss),

@@ -10,9 +10,11 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_addmm_activation",       addmm_activation),
+    op!("_compute_linear_combination", combination),
     op!("_grouped_mm",             grouped::grouped_mm),
     op!("_int_mm",                 scaled::int_mm),
     op!("_scaled_mm",              scaled::scaled_mm),
+    op!("_scaled_mm_v2",           scaled::scaled_mm_by_recipe),
     op!("_weight_int8pack_mm",     scaled::weight_int8pack_mm),
     op!("addbmm",                  addbmm),
     op!("addmm",                   addmm),
@@ -44,6 +46,25 @@ pub(crate) fn dims(batch: &[(i64, i64)], contract: &[(i64, i64)]) -> DotDims {
 pub(crate) fn product(b: &mut B, x: Value, y: Value, dims: &DotDims) -> Result<Value> {
     let dtype = promote::opmath(b.dtype(x));
     Ok(b.dot_general(x, y, dims, dtype)?)
+}
+
+/// Sums of the slices of `input`, one for each row of `coefficients`.
+fn combination(b: &mut B, input: Value, coefficients: Value) -> Result<Value> {
+    let (from, by) = (b.dims(input), b.dims(coefficients));
+    ensure!(
+        !from.is_empty() && b.ty(input).numel() > 0,
+        "Empty tensor not supported"
+    );
+    ensure!(
+        by.len() == 2 && by[1] == from[0],
+        "Expected coefficients of shape [*, {}], but got {:?}",
+        from[0],
+        by.as_slice()
+    );
+    let dtype = b.dtype(input);
+    let coefficients = promote::cast(b, coefficients, dtype);
+    let y = product(b, coefficients, input, &dims(&[], &[(1, 0)]))?;
+    Ok(b.convert(y, dtype))
 }
 
 /// `beta * input + alpha * product`, rounded once to `dtype`; an `input` of any value, NaN too,

@@ -1,4 +1,6 @@
 //! Fake quantization: values rounded to what an integer type could hold, in floats.
+mod observe;
+
 use crate::{
     Op, Outs, Result, Scalar, check,
     error::ensure,
@@ -17,6 +19,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("_fake_quantize_learnable_per_channel_affine_backward", learnable_channels_backward),
     pointwise!("_fake_quantize_learnable_per_tensor_affine", learnable),
     pointwise!("_fake_quantize_learnable_per_tensor_affine_backward", learnable_backward),
+    pointwise!("_fused_moving_avg_obs_fq_helper_functional", observe::moving_average),
     pointwise!("fake_quantize_per_channel_affine_cachemask", channels),
     pointwise!("fake_quantize_per_tensor_affine_cachemask", tensor),
     pointwise!("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", tensor_parameters),

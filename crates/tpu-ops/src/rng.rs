@@ -3,6 +3,7 @@ mod choice;
 mod draw;
 mod gradient;
 mod integer;
+mod philox;
 mod sample;
 
 use crate::{
@@ -21,6 +22,11 @@ type B = Builder;
 pub(crate) const OPS: &[Op] = &[
     op!("_dirichlet_grad",          gradient::dirichlet),
     op!("_fused_dropout",           fused_dropout),
+    op!("_philox_key_fold_in",      philox::fold_in),
+    op!("_philox_key_fold_in.Tensor", philox::fold_in_tensor),
+    op!("_philox_key_split",        philox::split),
+    op!("_philox_normal",           philox::normal),
+    op!("_philox_uniform",          philox::uniform),
     op!("_sample_dirichlet",        sample::dirichlet),
     op!("_standard_gamma",          sample::standard_gamma),
     op!("_standard_gamma_grad",     gradient::standard_gamma),

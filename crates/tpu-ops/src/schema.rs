@@ -220,11 +220,22 @@ fn direct(schema: &Schema) -> Option<Plan> {
     })
 }
 
+/// What the functional form of `name` can be called: `add` for `add_`, `__lshift__` for
+/// `__ilshift__`, `_linalg_eigvals` for `linalg_eigvals`.
+fn functional_names(name: &str) -> [String; 3] {
+    let operator = name.strip_prefix("__i").filter(|rest| rest.ends_with("__"));
+    let base = match operator {
+        Some(rest) => format!("__{rest}"),
+        None => name.strip_suffix('_').unwrap_or(name).to_owned(),
+    };
+    let (functional, hidden) = (format!("{base}_functional"), format!("_{base}"));
+    [base, functional, hidden]
+}
+
 fn mutable(schema: &Schema, functional: &FxHashMap<&str, Vec<&Schema>>) -> Option<Plan> {
     let own = get(&schema.full_name());
     let op = own.or_else(|| {
-        let base = schema.name.strip_suffix('_').unwrap_or(&schema.name);
-        [base.to_owned(), format!("{base}_functional")]
+        functional_names(&schema.name)
             .iter()
             .filter_map(|name| functional.get(name.as_str()))
             .flatten()
@@ -321,6 +332,26 @@ mod tests {
             Some(("add.Tensor", vec![0, 1, 2], 0, vec![3], true))
         );
         assert_eq!(brief(&plans[3]), None);
+    }
+
+    #[test]
+    fn functional_forms_have_other_names() {
+        let schemas = [
+            parse("aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor"),
+            parse("aten::_linalg_eigvals(Tensor self) -> Tensor"),
+            parse("aten::_philox_normal(Tensor self, Tensor key, float mean, float std) -> Tensor"),
+            parse("aten::__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
+            parse("aten::linalg_eigvals.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"),
+            parse(
+                "aten::_philox_normal_(Tensor(a!) self, Tensor key, float mean, float std) \
+                 -> Tensor(a!)",
+            ),
+        ];
+        let plans = plan(&schemas);
+        for (row, form) in [(0, 3), (1, 4), (2, 5)] {
+            let [row, form] = [row, form].map(|i| plans[i].as_ref().map(|p: &Plan| p.op.name));
+            assert!(row.is_some() && row == form, "{row:?} {form:?}");
+        }
     }
 
     proptest! {

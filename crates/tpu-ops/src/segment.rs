@@ -1,9 +1,10 @@
 //! Reductions of consecutive segments of a dimension.
 use crate::index::take_slices;
 use crate::{
-    Op, Result, Scalar,
+    Op, Result, Scalar, check,
     error::ensure,
     op::op,
+    pointwise::implemented,
     promote::{cast, opmath},
     reduce::position_dtype,
     scan::cumulative_sum,
@@ -29,6 +30,9 @@ struct Segments {
     /// Elements in each segment.
     lengths: Value,
     count: i64,
+    /// Elements and segments of each batch.
+    elements: i64,
+    each: i64,
     /// Shape of the result.
     dims: Dims,
 }
@@ -41,7 +45,9 @@ impl Segments {
         offsets: Option<Value>,
         axis: i64,
     ) -> Result<Self> {
-        let (from, at) = (b.dims(data), axis as usize);
+        let from = b.dims(data);
+        let axis = check::dim(axis, from.len())?;
+        let at = axis as usize;
         ensure!(
             lengths.is_some() || offsets.is_some(),
             "segment_reduce(): Either lengths or offsets must be defined."
@@ -56,6 +62,7 @@ impl Segments {
             *lead == from[..at],
             "segment_reduce(): Expected all leading dimensions of lengths to match those of data."
         );
+        implemented(b.dtype(given).is_int(), "_segment_reduce", b.dtype(given))?;
         let number = position_dtype(from.iter().product::<i64>().max(1));
         let (starts, ends) = bounds(b, lengths, offsets, axis, number)?;
         let (n, each) = (from[at], b.dims(ends)[at]);
@@ -66,6 +73,13 @@ impl Segments {
             b.subtract(ends, starts)?,
             b.reshape(data, &[batch * n, width])?,
         );
+        let zero = b.full_like(lengths, 0);
+        let negative = b.compare(lengths, Direction::LT, zero)?;
+        check::nowhere(
+            b,
+            negative,
+            "RuntimeError: lengths contains negative value!",
+        )?;
         let lengths = b.reshape(lengths, &[batch * each])?;
         let mut dims = from;
         dims[at] = each;
@@ -74,8 +88,22 @@ impl Segments {
             segment,
             lengths,
             count: batch * each,
+            elements: n,
+            each,
             dims,
         })
+    }
+
+    /// Demands that the segments end where the data does.
+    fn check_ends(&self, b: &mut B) -> Result<()> {
+        let (batch, each) = (self.count / self.each.max(1), self.each);
+        let lengths = b.reshape(self.lengths, &[batch, each])?;
+        let sums = b.sum(lengths, &[1])?;
+        let all = b.full_like(sums, self.elements);
+        let other = b.compare(sums, Direction::NE, all)?;
+        let message = "RuntimeError: segment_reduce(): Expected all rows of lengths along axis to \
+                       sum to data.size(lengths.dim()-1) when !unsafe.";
+        check::nowhere(b, other, message)
     }
 
     fn reduce(&self, b: &mut B, data: Value, start: Value, merge: Merge) -> Result<Value> {
@@ -169,16 +197,24 @@ fn forward(
     data: Value,
     reduce: Arc<str>,
     lengths: Option<Value>,
-    _indices: Option<Value>,
+    indices: Option<Value>,
     offsets: Option<Value>,
     axis: i64,
-    _unsafe: bool,
+    is_unsafe: bool,
     initial: Option<Scalar>,
 ) -> Result<Value> {
     let (merge, mean) = kind(&reduce)?;
     let dtype = b.dtype(data);
+    ensure!(
+        indices.is_none(),
+        "segment_reduce(): indices based reduction is not supported yet."
+    );
     let data = cast(b, data, opmath(dtype));
     let segments = Segments::new(b, data, lengths, offsets, axis)?;
+    implemented(dtype.is_float(), "_segment_reduce", dtype)?;
+    if lengths.is_some() && !is_unsafe {
+        segments.check_ends(b)?;
+    }
     let wide = b.dtype(segments.data);
     let width = b.dims(segments.data)[1];
     let start = match initial {

@@ -25,6 +25,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("diag_embed",               diagonal_embed),
     op!("diagonal_backward",        diagonal_backward),
     op!("flip",                     flip).follows_inputs(),
+    op!("narrow_copy",              narrow_copy),
     op!("pixel_shuffle",            pixel_shuffle).keeps_format(),
     op!("pixel_unshuffle",          pixel_unshuffle).keeps_format(),
     op!("repeat",                   repeat),
@@ -65,6 +66,25 @@ fn cat(b: &mut B, xs: Vec<Value>, dim: i64) -> Result<Value> {
         }
     }
     Ok(b.concatenate(&parts, axis)?)
+}
+
+/// `length` elements of `dim`, from `start` on.
+fn narrow_copy(b: &mut B, x: Value, dim: i64, start: i64, length: i64) -> Result<Value> {
+    let rank = b.rank(x);
+    ensure!(rank > 0, "narrow() cannot be applied to a 0-dim tensor.");
+    let axis = check::dim(dim, rank)?;
+    let n = b.dims(x)[axis as usize];
+    ensure!(
+        -n <= start && start <= n,
+        Index,
+        "start out of range (expected to be in range of [-{n}, {n}], but got {start})"
+    );
+    let start = if start < 0 { start + n } else { start };
+    ensure!(
+        length >= 0 && start + length <= n,
+        "start ({start}) + length ({length}) exceeds dimension size ({n})."
+    );
+    Ok(b.slice_dim(x, axis, start, start + length)?)
 }
 
 /// [`cat`] into a tensor whose dtype has to be able to hold the result.

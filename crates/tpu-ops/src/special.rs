@@ -2,7 +2,7 @@
 use crate::{
     Error, Op, Result,
     binary::{of_number, with_number},
-    formula::{X, float_type, formula, formula_list, formulas},
+    formula::{X, compute, float_type, formula, formula_list, formulas},
     op::pointwise,
     pointwise::{float, implemented, real},
     promote::{cast, float_of, opmath, together_as},
@@ -19,6 +19,7 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("erfc",                      real("erfc", |x| x.erfc())),
     pointwise!("erfinv",                    real("erfinv", |x| x.erfinv())),
     pointwise!("lgamma",                    real("lgamma", |x| x.lgamma())),
+    pointwise!("mvlgamma.out",              |b: &mut B, x, p, _: DType| mvlgamma(b, x, p)),
     pointwise!("polygamma",                 polygamma),
     pointwise!("special_entr",              real("entr", entr)),
     pointwise!("special_erfcx",             real("erfcx", erfcx)),
@@ -32,6 +33,17 @@ pub(crate) const OPS: &[Op] = &[
 /// `Γ'(x) / Γ(x)`; at 0 the infinity with the other sign.
 fn digamma(x: X<'_>) -> X<'_> {
     x.eq(0.0).pick(-1.0 / x, x.digamma())
+}
+
+/// `log Γ_p(x) = log(π) p (p - 1) / 4 + sum over j < p of log Γ(x - j / 2)`
+fn mvlgamma(b: &mut B, x: Value, p: i64) -> Result<Value> {
+    crate::error::ensure!(p >= 1, "p has to be greater than or equal to 1");
+    let dtype = float_type(b, &[x])?;
+    implemented(dtype.is_float(), "mvlgamma", dtype)?;
+    compute(b, dtype, [x], [], |[x], []| {
+        let constant = x.full(PI.ln() * (p * (p - 1)) as f64 / 4.0);
+        (0..p).fold(constant, |sum, j| sum + (x - j as f64 / 2.0).lgamma())
+    })
 }
 
 /// The `n`-th derivative of [`digamma`].

@@ -7,13 +7,14 @@ use crate::step;
 use crate::tree::Tree;
 use tpu_ops::schema::{self, Schema};
 
-/// Names that PyTorch's own kernels or the bridge's typed ones serve: they concern the tensor's
-/// metadata, its storage or the host, not its values.
+/// Names that no row will serve. PyTorch's own kernels or the bridge's typed ones do: they concern
+/// the tensor's metadata, its storage or the host, not its values.
 const NOT_ROWS: &[&str] = &[
     "_copy_from",
     "_copy_from_and_resize",
     "_efficientzerotensor",
     "_foobar",
+    "_fused_sdp_choice",
     "_local_scalar_dense",
     "_make_dep_token",
     "_reshape_alias",
@@ -33,6 +34,9 @@ const NOT_ROWS: &[&str] = &[
     "unfold",
     "view",
 ];
+
+/// Names that take or give sparse tensors, which the device refuses.
+const SPARSE: &[&str] = &["_spdiags", "sspaddmm"];
 
 /// Prints every row with what its parameters want.
 pub(crate) fn list() {
@@ -116,7 +120,8 @@ fn unserved(overloads: &[Overload]) -> Vec<&Overload> {
 fn is_rows_business(overload: &Overload) -> bool {
     let Schema { name, returns, .. } = &overload.schema;
     let is_view = !overload.schema.is_mutable() && overload.text.contains("-> Tensor(a");
-    overload.backend && !returns.is_empty() && !is_view && !NOT_ROWS.contains(&name.as_str())
+    let excluded = NOT_ROWS.iter().chain(SPARSE).any(|other| other == name);
+    overload.backend && !returns.is_empty() && !is_view && !excluded
 }
 
 /// The functional form and those that its row would serve as well.

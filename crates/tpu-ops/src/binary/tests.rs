@@ -9,6 +9,8 @@ use tpu_hlo::{DType::*, Number, Slot, Type};
 #[test]
 fn rows_of_f32() {
     expect![[r#"
+        _add_relu.Scalar: broadcast_in_dim broadcast_in_dim multiply add maximum -> tensor<2x4xf32>
+        _add_relu.Tensor: broadcast_in_dim multiply add maximum -> tensor<2x4xf32>
         add.Scalar: broadcast_in_dim broadcast_in_dim multiply add -> tensor<2x4xf32>
         add.Tensor: broadcast_in_dim multiply add -> tensor<2x4xf32>
         addcdiv: broadcast_in_dim multiply divide add -> tensor<2x4xf32>
@@ -66,6 +68,8 @@ fn rows_of_f32() {
 #[test]
 fn rows_of_bf16() {
     expect![[r#"
+        _add_relu.Scalar: convert broadcast_in_dim broadcast_in_dim multiply add convert maximum -> tensor<2x4xbf16>
+        _add_relu.Tensor: convert convert broadcast_in_dim multiply add convert maximum -> tensor<2x4xbf16>
         add.Scalar: convert broadcast_in_dim broadcast_in_dim multiply add convert -> tensor<2x4xbf16>
         add.Tensor: convert convert broadcast_in_dim multiply add convert -> tensor<2x4xbf16>
         addcdiv: convert convert convert broadcast_in_dim multiply divide add convert -> tensor<2x4xbf16>
@@ -123,6 +127,8 @@ fn rows_of_bf16() {
 #[test]
 fn rows_of_i32() {
     expect![[r#"
+        _add_relu.Scalar: broadcast_in_dim broadcast_in_dim multiply add maximum -> tensor<2x4xi32>
+        _add_relu.Tensor: broadcast_in_dim multiply add maximum -> tensor<2x4xi32>
         add.Scalar: broadcast_in_dim broadcast_in_dim multiply add -> tensor<2x4xi32>
         add.Tensor: broadcast_in_dim multiply add -> tensor<2x4xi32>
         addcdiv: Runtime: Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.

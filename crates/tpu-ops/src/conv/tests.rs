@@ -229,3 +229,80 @@ fn refusals_are_pytorchs() {
         convolution: NotImplemented: "convolution" not implemented for 'Bool'
     "#]].assert_eq(&lines.concat());
 }
+
+#[test]
+fn convolutions_under_other_names() {
+    let list = |n: i64| A(ints(&[n, n]));
+    let x = || T(F32, &[1, 2, 5, 5]);
+    let gradients = |mask: Given| {
+        let mut given = vec![T(F32, &[1, 3, 4, 4]), x(), T(F32, &[3, 8])];
+        given.extend([list(2), list(1), list(0), mask]);
+        given
+    };
+    let lines = [
+        line(
+            "_slow_conv2d_forward",
+            &[
+                x(),
+                T(F32, &[3, 8]),
+                list(2),
+                A(Arg::None),
+                list(1),
+                list(0),
+            ],
+        ),
+        line(
+            "slow_conv_dilated2d",
+            &[
+                T(F32, &[2, 5, 5]),
+                T(F32, &[3, 2, 2, 2]),
+                list(2),
+                T(F32, &[3]),
+                list(1),
+                list(0),
+                list(2),
+            ],
+        ),
+        line(
+            "slow_conv_transpose2d",
+            &[
+                x(),
+                T(F32, &[2, 3, 2, 2]),
+                list(2),
+                A(Arg::None),
+                list(2),
+                list(0),
+                list(1),
+                list(1),
+            ],
+        ),
+        line(
+            "slow_conv_dilated2d",
+            &[
+                x(),
+                T(F32, &[3, 2, 2, 2]),
+                list(3),
+                A(Arg::None),
+                list(1),
+                list(0),
+                list(1),
+            ],
+        ),
+        line(
+            "_slow_conv2d_backward.output_mask",
+            &gradients(A(Arg::Bools(vec![false, true, true]))),
+        ),
+        line(
+            "_slow_conv2d_backward.grad_input",
+            &gradients(A(Arg::DType(F32))),
+        ),
+    ];
+    expect![[r#"
+        _slow_conv2d_forward: reshape convolution -> tensor<1x3x4x4xf32>
+        slow_conv_dilated2d: reshape convolution broadcast_in_dim add reshape -> tensor<3x3x3xf32>
+        slow_conv_transpose2d: reshape transpose reshape reverse convolution -> tensor<1x3x11x11xf32>
+        slow_conv_dilated2d: Runtime: weight[2:] shape [2, 2] must be equal to kernel_size [3, 3]
+        _slow_conv2d_backward.output_mask: reshape convolution reduce add reshape -> tensor<0xi1> tensor<3x8xf32> tensor<3xf32>
+        _slow_conv2d_backward.grad_input: reshape reshape transpose reshape reverse convolution convolution reduce add reshape -> tensor<1x2x5x5xf32> tensor<3x8xf32> tensor<3xf32>
+    "#]].assert_eq(&lines.concat());
+}

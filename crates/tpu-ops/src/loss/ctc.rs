@@ -4,8 +4,9 @@ use crate::{
     Error, Result, check,
     error::ensure,
     formula::{X, formula, formula_list},
-    index::take_along,
+    index::{take_along, take_slices},
     promote::cast,
+    scan::cumulative_sum,
 };
 use tpu_hlo::{Builder, DType, Dims, DotDims, Value};
 
@@ -34,8 +35,7 @@ impl Lattice {
         b: &mut B,
         log_probs: Value,
         targets: Value,
-        input_lengths: &[i64],
-        target_lengths: &[i64],
+        lengths: Lengths,
         blank: i64,
     ) -> Result<Self> {
         let dtype = float_result(b, "ctc_loss", &[log_probs])?;
@@ -45,17 +45,18 @@ impl Lattice {
             "ctc_loss: log_probs must have 3 dimensions"
         );
         let (t, n, classes) = (dims[0], dims[1], dims[2]);
-        check_lengths(&dims, input_lengths, target_lengths, blank)?;
-        let labels = target_lengths.iter().copied().max().unwrap_or(0);
-        let targets = padded(b, targets, target_lengths, labels)?;
+        ensure!(
+            (0..classes).contains(&blank),
+            "blank must be in label range"
+        );
+        let labels = lengths.most;
+        let (inputs, ends) = lengths.checked(b, t, n)?;
+        let targets = padded(b, targets, ends, labels)?;
         let positions = 2 * labels + 1;
         let class = interleave(b, targets, blank)?;
-        let column = |b: &mut B, xs: Vec<i64>| {
-            let v = b.constant_ints(&xs, DType::I32);
-            b.reshape(v, &[n, 1])
-        };
-        let last = column(b, target_lengths.iter().map(|l| 2 * l).collect())?;
-        let steps = column(b, input_lengths.to_vec())?;
+        let steps = b.reshape(inputs, &[n, 1])?;
+        let last = formula(b, [ends], |[ends]| ends * 2.0)?;
+        let last = b.reshape(last, &[n, 1])?;
         let size = [t, n, positions, classes];
         let skip = skips(b, class, blank)?;
         let index = b.broadcast(class, &[t, n, positions])?;
@@ -210,6 +211,54 @@ impl Lattice {
             steps.eq(0.0).and(last.eq(0.0)).pick(loss.full(0.0), loss)
         })
     }
+
+    /// The gradient of the log probabilities.
+    fn gradient(
+        &self,
+        b: &mut B,
+        [grad, log_probs, loss, log_alpha]: [Value; 4],
+        zero_infinity: bool,
+    ) -> Result<Value> {
+        let [t, n, positions, classes] = self.size;
+        let cube = [t, n, positions];
+        let beginnings = b.transpose(log_alpha, &[1, 0, 2])?;
+        let endings = self.backward(b)?;
+        let position = b.iota(DType::I32, &cube, 2);
+        let last = b.broadcast(self.last, &cube)?;
+        let both = formula(
+            b,
+            [beginnings, endings, position, last],
+            |[a, z, at, last]| at.le(last).pick(a + z, f64::NEG_INFINITY),
+        )?;
+        let none = b.lowest(self.dtype);
+        let most = b.reduce(both, none, &[2], B::maximum)?;
+        let most = formula(b, [most], finite)?;
+        let spread = b.broadcast_in_dim(most, &cube, &[0, 1])?;
+        let shares = formula(b, [both, spread], |[x, most]| (x - most).exp())?;
+        let by_class = sum_by_class(b, self, shares)?;
+        let full = [t, n, classes];
+        let most = b.broadcast_in_dim(most, &full, &[0, 1])?;
+        let (loss, grad) = (
+            b.broadcast_in_dim(loss, &full, &[1])?,
+            b.broadcast_in_dim(grad, &full, &[1])?,
+        );
+        let step = b.iota(DType::I32, &full, 0);
+        let steps = b.broadcast(self.steps, &full)?;
+        let xs = [log_probs, by_class, most, loss, grad, step, steps];
+        let out = formula_list(b, &xs, |xs| {
+            let [score, sum, most, loss, grad, step, steps] =
+                [xs[0], xs[1], xs[2], xs[3], xs[4], xs[5], xs[6]];
+            let slope = (score.exp() - sum * (most + loss - score).exp()) * grad;
+            let slope = step.lt(steps).pick(slope, 0.0);
+            let lost = loss.eq(f64::INFINITY);
+            vec![if zero_infinity {
+                lost.pick(slope.full(0.0), slope)
+            } else {
+                slope
+            }]
+        })?[0];
+        Ok(cast(b, out, self.dtype))
+    }
 }
 
 /// 0 for minus infinity: what to take out of a sum of powers before the logarithm.
@@ -223,20 +272,57 @@ fn log_sum<'s>(xs: &[X<'s>; 3]) -> X<'s> {
     sum.log() + most
 }
 
-fn check_lengths(dims: &Dims, inputs: &[i64], targets: &[i64], blank: i64) -> Result<()> {
-    let (t, n) = (dims[0], dims[1]);
-    ensure!(
-        (0..dims[2]).contains(&blank),
-        "blank must be in label range"
-    );
-    ensure!(
-        inputs.len() as i64 == n,
-        "input_lengths must be of size batch_size"
-    );
-    ensure!(
-        targets.len() as i64 == n,
-        "target_lengths must be of size batch_size"
-    );
+/// How many steps and labels of each sample count.
+struct Lengths {
+    given: Given,
+    /// The most labels.
+    most: i64,
+}
+
+enum Given {
+    Numbers(Dims, Dims),
+    Tensors(Value, Value),
+}
+
+impl Lengths {
+    fn numbers(inputs: Dims, targets: Dims) -> Self {
+        let most = targets.iter().copied().max().unwrap_or(0);
+        Self {
+            given: Given::Numbers(inputs, targets),
+            most,
+        }
+    }
+
+    fn tensors(inputs: Value, targets: Value, most: i64) -> Self {
+        let given = Given::Tensors(inputs, targets);
+        Self { given, most }
+    }
+
+    /// Those of inputs and targets as `I32 [n]`, none longer than the `t` steps.
+    fn checked(self, b: &mut B, t: i64, n: i64) -> Result<(Value, Value)> {
+        let lengths = match &self.given {
+            Given::Numbers(inputs, targets) => [inputs.len() as i64, targets.len() as i64],
+            Given::Tensors(inputs, targets) => [b.ty(*inputs).numel(), b.ty(*targets).numel()],
+        };
+        for (name, length) in ["input_lengths", "target_lengths"].iter().zip(lengths) {
+            ensure!(length == n, "{name} must be of size batch_size");
+        }
+        match self.given {
+            Given::Numbers(inputs, targets) => {
+                check_numbers(t, &inputs, &targets)?;
+                let inputs = b.constant_ints(&inputs, DType::I32);
+                Ok((inputs, b.constant_ints(&targets, DType::I32)))
+            }
+            Given::Tensors(inputs, targets) => {
+                check_tensors(b, t, inputs, targets)?;
+                let inputs = b.convert(inputs, DType::I32);
+                Ok((inputs, b.convert(targets, DType::I32)))
+            }
+        }
+    }
+}
+
+fn check_numbers(t: i64, inputs: &[i64], targets: &[i64]) -> Result<()> {
     for (i, (input, target)) in inputs.iter().zip(targets).enumerate() {
         ensure!(
             *input >= 0 && *target >= 0,
@@ -252,9 +338,21 @@ fn check_lengths(dims: &Dims, inputs: &[i64], targets: &[i64], blank: i64) -> Re
     Ok(())
 }
 
+/// [`check_numbers`] of what is known when the program runs.
+fn check_tensors(b: &mut B, t: i64, inputs: Value, targets: Value) -> Result<()> {
+    let most = format!(
+        "RuntimeError: Expected input_lengths to have value at least 0 and at most {t}, but got \
+         value {{}} (while checking arguments for ctc_loss)"
+    );
+    check::bounds(b, inputs, (0, t + 1), most)?;
+    let least = "RuntimeError: Expected target_lengths to have value at least 0, but got value {} \
+                 (while checking arguments for ctc_loss)";
+    check::bounds(b, targets, (0, i64::MAX), least)
+}
+
 /// Labels as `[samples, labels]`; lists of labels are concatenated or already rows.
-fn padded(b: &mut B, targets: Value, lengths: &[i64], labels: i64) -> Result<Value> {
-    let n = lengths.len() as i64;
+fn padded(b: &mut B, targets: Value, lengths: Value, labels: i64) -> Result<Value> {
+    let n = b.ty(lengths).numel();
     let targets = b.convert(targets, DType::I32);
     let dims = b.dims(targets);
     if dims.len() == 2 {
@@ -265,22 +363,38 @@ fn padded(b: &mut B, targets: Value, lengths: &[i64], labels: i64) -> Result<Val
         );
         return Ok(b.slice_dim(targets, 1, 0, labels)?);
     }
-    let total: i64 = lengths.iter().sum();
     ensure!(
-        dims.len() == 1 && dims[0] == total,
-        "Expected tensor to have {total} labels, but got size {dims:?} (while checking arguments \
-         for ctc_loss)"
+        dims.len() == 1,
+        "Expected targets of one or two dimensions, but got size {dims:?} (while checking \
+         arguments for ctc_loss)"
     );
-    let mut starts = 0;
-    let mut rows = Vec::new();
-    let zero = b.scalar(0, DType::I32);
-    for length in lengths {
-        let row = b.slice(targets, &[starts], &[starts + length], &[1])?;
-        let row = b.pad(row, zero, &[0], &[labels - length], &[0])?;
-        rows.push(b.reshape(row, &[1, labels])?);
-        starts += length;
-    }
-    Ok(b.concatenate(&rows, 0)?)
+    let ends = cumulative_sum(b, lengths, 0)?;
+    check_total(b, ends, dims[0])?;
+    let table = [n, labels];
+    let nth = b.iota(DType::I32, &table, 1);
+    let (ends, lengths) = (
+        b.broadcast_in_dim(ends, &table, &[0])?,
+        b.broadcast_in_dim(lengths, &table, &[0])?,
+    );
+    let last = (dims[0] - 1).max(0) as f64;
+    let index = formula(b, [nth, ends, lengths], |[nth, ends, lengths]| {
+        (ends - lengths + nth).maximum(0.0).minimum(last)
+    })?;
+    let rows = take_slices(b, targets, 0, index)?;
+    formula(b, [nth, lengths, rows], |[nth, lengths, rows]| {
+        nth.lt(lengths).pick(rows, 0.0)
+    })
+}
+
+/// Demands that the running sum of the lengths ends at the number of labels.
+fn check_total(b: &mut B, ends: Value, labels: i64) -> Result<()> {
+    let n = b.ty(ends).numel();
+    let total = b.slice_dim(ends, 0, (n - 1).max(0), n)?;
+    let message = format!(
+        "RuntimeError: Expected tensor to have {{}} labels, but got {labels} (while checking \
+         arguments for ctc_loss)"
+    );
+    check::bounds(b, total, (labels, labels + 1), message)
 }
 
 /// `blank, label, blank, label, ..., blank`
@@ -314,14 +428,51 @@ pub(super) fn ctc_loss(
     blank: i64,
     _zero_infinity: bool,
 ) -> Result<(Value, Value)> {
-    let lattice = Lattice::new(
-        b,
-        log_probs,
-        targets,
-        &input_lengths,
-        &target_lengths,
-        blank,
-    )?;
+    let lengths = Lengths::numbers(input_lengths, target_lengths);
+    forward(b, log_probs, targets, lengths, blank)
+}
+
+/// [`ctc_loss`] with the lengths in tensors; `most` is the longest target's.
+pub(super) fn ctc_loss_of_tensors(
+    b: &mut B,
+    log_probs: Value,
+    targets: Value,
+    input_lengths: Value,
+    target_lengths: Value,
+    blank: i64,
+    _zero_infinity: bool,
+    most: i64,
+) -> Result<(Value, Value)> {
+    let lengths = Lengths::tensors(input_lengths, target_lengths, most);
+    forward(b, log_probs, targets, lengths, blank)
+}
+
+/// Labels of the longest target.
+pub(super) fn longest(
+    b: &mut B,
+    _log_probs: Value,
+    _targets: Value,
+    input_lengths: Value,
+    target_lengths: Value,
+) -> Result<Value> {
+    let names = ["input_lengths", "target_lengths"];
+    for (name, lengths) in names.iter().zip([input_lengths, target_lengths]) {
+        ensure!(b.dtype(lengths).is_int(), "{name} must be integral");
+    }
+    let lengths = b.convert(target_lengths, DType::I64);
+    let (none, rank) = (b.scalar(0, DType::I64), b.rank(lengths) as i64);
+    let axes: Dims = (0..rank).collect();
+    Ok(b.reduce(lengths, none, &axes, B::maximum)?)
+}
+
+fn forward(
+    b: &mut B,
+    log_probs: Value,
+    targets: Value,
+    lengths: Lengths,
+    blank: i64,
+) -> Result<(Value, Value)> {
+    let lattice = Lattice::new(b, log_probs, targets, lengths, blank)?;
     let classes = lattice.size[3];
     let message = "RuntimeError: ctc_loss: target {} is not a class";
     check::bounds(b, lattice.class, (0, classes), message)?;
@@ -341,53 +492,28 @@ pub(super) fn ctc_loss_backward(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<Value> {
-    let lattice = Lattice::new(
-        b,
-        log_probs,
-        targets,
-        &input_lengths,
-        &target_lengths,
-        blank,
-    )?;
-    let [t, n, positions, classes] = lattice.size;
-    let cube = [t, n, positions];
-    let beginnings = b.transpose(log_alpha, &[1, 0, 2])?;
-    let endings = lattice.backward(b)?;
-    let position = b.iota(DType::I32, &cube, 2);
-    let last = b.broadcast(lattice.last, &cube)?;
-    let both = formula(
-        b,
-        [beginnings, endings, position, last],
-        |[a, z, at, last]| at.le(last).pick(a + z, f64::NEG_INFINITY),
-    )?;
-    let none = b.lowest(lattice.dtype);
-    let most = b.reduce(both, none, &[2], B::maximum)?;
-    let most = formula(b, [most], finite)?;
-    let spread = b.broadcast_in_dim(most, &cube, &[0, 1])?;
-    let shares = formula(b, [both, spread], |[x, most]| (x - most).exp())?;
-    let by_class = sum_by_class(b, &lattice, shares)?;
-    let full = [t, n, classes];
-    let most = b.broadcast_in_dim(most, &full, &[0, 1])?;
-    let (loss, grad) = (
-        b.broadcast_in_dim(loss, &full, &[1])?,
-        b.broadcast_in_dim(grad, &full, &[1])?,
-    );
-    let step = b.iota(DType::I32, &full, 0);
-    let steps = b.broadcast(lattice.steps, &full)?;
-    let xs = [log_probs, by_class, most, loss, grad, step, steps];
-    let out = formula_list(b, &xs, |xs| {
-        let [score, sum, most, loss, grad, step, steps] =
-            [xs[0], xs[1], xs[2], xs[3], xs[4], xs[5], xs[6]];
-        let slope = (score.exp() - sum * (most + loss - score).exp()) * grad;
-        let slope = step.lt(steps).pick(slope, 0.0);
-        let lost = loss.eq(f64::INFINITY);
-        vec![if zero_infinity {
-            lost.pick(slope.full(0.0), slope)
-        } else {
-            slope
-        }]
-    })?[0];
-    Ok(cast(b, out, lattice.dtype))
+    let lengths = Lengths::numbers(input_lengths, target_lengths);
+    let lattice = Lattice::new(b, log_probs, targets, lengths, blank)?;
+    lattice.gradient(b, [grad, log_probs, loss, log_alpha], zero_infinity)
+}
+
+/// [`ctc_loss_backward`] with the lengths in tensors.
+pub(super) fn ctc_loss_backward_of_tensors(
+    b: &mut B,
+    grad: Value,
+    log_probs: Value,
+    targets: Value,
+    input_lengths: Value,
+    target_lengths: Value,
+    loss: Value,
+    log_alpha: Value,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Value> {
+    let positions = b.dims(log_alpha).last().copied().unwrap_or(1);
+    let lengths = Lengths::tensors(input_lengths, target_lengths, (positions - 1) / 2);
+    let lattice = Lattice::new(b, log_probs, targets, lengths, blank)?;
+    lattice.gradient(b, [grad, log_probs, loss, log_alpha], zero_infinity)
 }
 
 /// `[steps, samples, classes]`: the sum of `x` over the positions of each class.

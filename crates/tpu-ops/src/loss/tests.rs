@@ -1,7 +1,10 @@
 use super::OPS;
 use crate::{
     Arg,
-    golden::{T, hlo, sketches},
+    golden::{
+        Given::{self, A},
+        T, hlo, line, sketches,
+    },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
@@ -13,7 +16,9 @@ fn rows_of_f32() {
         binary_cross_entropy_backward: multiply subtract subtract multiply maximum divide multiply -> tensor<2x4xf32>
         binary_cross_entropy_with_logits: subtract multiply abs negate exponential log_plus_one negate maximum add add reduce add divide -> tensor<f32>
         _ctc_loss: Runtime: ctc_loss: log_probs must have 3 dimensions
+        _ctc_loss.Tensor: Runtime: ctc_loss: log_probs must have 3 dimensions
         _ctc_loss_backward: Runtime: ctc_loss: log_probs must have 3 dimensions
+        _ctc_loss_backward.Tensor: Runtime: ctc_loss: log_probs must have 3 dimensions
         huber_loss: subtract abs broadcast_in_dim compare multiply multiply multiply broadcast_in_dim subtract broadcast_in_dim multiply select reduce add divide -> tensor<f32>
         huber_loss_backward: multiply subtract negate broadcast_in_dim maximum broadcast_in_dim minimum multiply -> tensor<2x4xf32>
         mse_loss: subtract multiply reduce add divide -> tensor<f32>
@@ -114,4 +119,55 @@ fn refusals_have_pytorchs_words() {
         Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
         NotImplemented: "mse" not implemented for 'Long'
     "#]].assert_eq(&texts.concat());
+}
+
+fn ctc(name: &str, first: Vec<Given>, targets: Given, rest: Vec<Given>) -> String {
+    let mut given = first;
+    given.push(Given::T(F32, &[5, 2, 4]));
+    given.push(targets);
+    given.extend([Given::T(I64, &[2]), Given::T(I64, &[2])]);
+    given.extend(rest);
+    line(name, &given)
+}
+
+#[test]
+fn lengths_of_sequences_may_be_tensors() {
+    let plain = || {
+        let zero_infinity = A(Arg::Number(Number::Bool(false)));
+        vec![A(Arg::Number(Number::Int(0))), zero_infinity]
+    };
+    let counted = || {
+        let mut all = plain();
+        all.push(A(Arg::Number(Number::Int(3))));
+        all
+    };
+    let mut saved = vec![Given::T(F32, &[2]), Given::T(F32, &[2, 5, 7])];
+    saved.extend(plain());
+    let lines = [
+        ctc(
+            "_ctc_loss.Tensor",
+            vec![],
+            Given::T(I64, &[2, 3]),
+            counted(),
+        ),
+        ctc("_ctc_loss.Tensor", vec![], Given::T(I64, &[4]), counted()),
+        ctc(
+            "_ctc_loss.Tensor",
+            vec![],
+            Given::T(I64, &[2, 2]),
+            counted(),
+        ),
+        ctc(
+            "_ctc_loss_backward.Tensor",
+            vec![Given::T(F32, &[2])],
+            Given::T(I64, &[2, 3]),
+            saved,
+        ),
+    ];
+    expect![[r#"
+        _ctc_loss.Tensor: compare compare or select reduce maximum compare compare or select reduce maximum convert convert convert pad reshape multiply reshape pad iota remainder compare compare and compare and broadcast_in_dim reshape gather convert compare compare or select reduce maximum dynamic_slice reshape iota broadcast_in_dim compare compare and select reshape dynamic_update_slice while compare dynamic_slice reshape pad pad select maximum maximum compare select subtract exponential subtract exponential add subtract exponential add log add add reshape dynamic_update_slice add iota iota broadcast_in_dim broadcast_in_dim compare subtract compare or subtract compare and select reduce maximum compare select broadcast_in_dim subtract exponential reduce add reshape reshape log add negate compare compare and select transpose -> tensor<2xf32> tensor<2x5x7xf32>; else RuntimeError: Expected input_lengths to have value at least 0 and at most 5, but got value {} (while checking arguments for ctc_loss); else RuntimeError: Expected target_lengths to have value at least 0, but got value {} (while checking arguments for ctc_loss); else RuntimeError: ctc_loss: target {} is not a class
+        _ctc_loss.Tensor: compare compare or select reduce maximum compare compare or select reduce maximum convert convert convert reduce_window add slice convert compare compare or select reduce maximum iota broadcast_in_dim broadcast_in_dim subtract add maximum minimum gather compare select pad reshape multiply reshape pad iota remainder compare compare and compare and broadcast_in_dim reshape gather convert compare compare or select reduce maximum dynamic_slice reshape iota broadcast_in_dim compare compare and select reshape dynamic_update_slice while compare dynamic_slice reshape pad pad select maximum maximum compare select subtract exponential subtract exponential add subtract exponential add log add add reshape dynamic_update_slice add iota iota broadcast_in_dim broadcast_in_dim compare subtract compare or subtract compare and select reduce maximum compare select broadcast_in_dim subtract exponential reduce add reshape reshape log add negate compare compare and select transpose -> tensor<2xf32> tensor<2x5x7xf32>; else RuntimeError: Expected input_lengths to have value at least 0 and at most 5, but got value {} (while checking arguments for ctc_loss); else RuntimeError: Expected target_lengths to have value at least 0, but got value {} (while checking arguments for ctc_loss); else RuntimeError: Expected tensor to have {} labels, but got 4 (while checking arguments for ctc_loss); else RuntimeError: ctc_loss: target {} is not a class
+        _ctc_loss.Tensor: Runtime: Expected tensor to have size at least 3 at dimension 1, but got size [2, 2] (while checking arguments for ctc_loss)
+        _ctc_loss_backward.Tensor: compare compare or select reduce maximum compare compare or select reduce maximum convert convert convert pad reshape multiply reshape pad iota remainder compare compare and compare and broadcast_in_dim reshape gather transpose iota broadcast_in_dim broadcast_in_dim pad while compare dynamic_slice reshape pad pad select maximum maximum compare select subtract exponential subtract exponential add subtract exponential add log add add compare subtract compare or select compare select add broadcast_in_dim compare select broadcast_in_dim compare select reshape dynamic_update_slice subtract iota broadcast_in_dim compare add select reduce maximum compare select broadcast_in_dim subtract exponential broadcast_in_dim iota compare convert dot_general transpose broadcast_in_dim broadcast_in_dim broadcast_in_dim iota broadcast_in_dim exponential add subtract exponential multiply subtract multiply compare select compare -> tensor<5x2x4xf32>; else RuntimeError: Expected input_lengths to have value at least 0 and at most 5, but got value {} (while checking arguments for ctc_loss); else RuntimeError: Expected target_lengths to have value at least 0, but got value {} (while checking arguments for ctc_loss)
+    "#]].assert_eq(&lines.concat());
 }

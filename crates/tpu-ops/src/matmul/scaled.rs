@@ -1,7 +1,7 @@
 //! Products of narrow types with scales.
 use super::{dims, matrices_fit, product};
-use crate::{Ignored, Result, error::ensure, promote};
-use tpu_hlo::{Builder, DType, Value};
+use crate::{Class, Error, Ignored, Result, error::ensure, promote};
+use tpu_hlo::{Builder, DType, Dims, Value};
 
 type B = Builder;
 
@@ -74,6 +74,24 @@ fn rescale(b: &mut B, x: Value, scale: Value) -> Result<Value> {
     Ok(b.multiply(x, scale)?)
 }
 
+/// `(self * scale_a) @ (mat2 * scale_b) + bias` of matrices that fit, not yet rounded.
+fn scaled_product(
+    b: &mut B,
+    (x, mat2): (Value, Value),
+    (scale_a, scale_b): (Value, Value),
+    bias: Option<Value>,
+) -> Result<Value> {
+    // Eight-bit floats of two formats may meet; in float32 both are exact.
+    let (x, mat2) = (promote::widen(b, x), promote::widen(b, mat2));
+    let out = product(b, x, mat2, &dims(&[], &[(1, 0)]))?;
+    let out = rescale(b, out, scale_a)?;
+    let out = rescale(b, out, scale_b)?;
+    let Some(bias) = bias else { return Ok(out) };
+    let bias = b.convert(bias, b.dtype(out));
+    let bias = b.broadcast(bias, &b.dims(out))?;
+    Ok(b.add(out, bias)?)
+}
+
 /// `(self * scale_a) @ (mat2 * scale_b) + bias`, times `scale_result` when the result is of an
 /// 8-bit float.
 #[allow(clippy::too_many_arguments, reason = "the schema's")]
@@ -92,18 +110,82 @@ pub(super) fn scaled_mm(
     ensure!(b.rank(mat2) == 2, "mat2 must be a matrix");
     matrices_fit(&b.dims(x), &b.dims(mat2))?;
     let out_dtype = out_dtype.unwrap_or(b.dtype(x));
-    // Eight-bit floats of two formats may meet; in float32 both are exact.
-    let (x, mat2) = (promote::widen(b, x), promote::widen(b, mat2));
-    let out = product(b, x, mat2, &dims(&[], &[(1, 0)]))?;
-    let out = rescale(b, out, scale_a)?;
-    let mut out = rescale(b, out, scale_b)?;
-    if let Some(bias) = bias {
-        let bias = b.convert(bias, b.dtype(out));
-        let bias = b.broadcast(bias, &b.dims(out))?;
-        out = b.add(out, bias)?;
-    }
+    let mut out = scaled_product(b, (x, mat2), (scale_a, scale_b), bias)?;
     if let Some(scale) = scale_result.filter(|_| out_dtype.is_float8()) {
         out = rescale(b, out, scale)?;
     }
     Ok(b.convert(out, out_dtype))
+}
+
+/// PyTorch's `ScalingType`s that a whole row or column, or a whole matrix, has one scale for.
+const TENSOR_WISE: i64 = 0;
+const ROW_WISE: i64 = 1;
+
+/// `(self * scale_a) @ (mat2 * scale_b) + bias` with the scales that the recipes name.
+#[allow(clippy::too_many_arguments, reason = "the schema's")]
+pub(super) fn scaled_mm_by_recipe(
+    b: &mut B,
+    x: Value,
+    mat2: Value,
+    scale_a: Vec<Value>,
+    recipe_a: Dims,
+    swizzle_a: Dims,
+    scale_b: Vec<Value>,
+    recipe_b: Dims,
+    swizzle_b: Dims,
+    bias: Option<Value>,
+    out_dtype: Option<DType>,
+    _contraction_dim: Dims,
+    _use_fast_accum: Ignored,
+) -> Result<Value> {
+    ensure!(b.rank(x) == 2, "mat1 must be a matrix");
+    ensure!(b.rank(mat2) == 2, "mat2 must be a matrix");
+    let (from, to) = (b.dims(x), b.dims(mat2));
+    matrices_fit(&from, &to)?;
+    let [a, other] = [b.dtype(x), b.dtype(mat2)];
+    ensure!(
+        a.is_float8() && other.is_float8(),
+        Value,
+        "Expected both inputs to be fp8 or fp4 types but got mat_a.dtype={} and mat_b.dtype={}",
+        a.torch(),
+        other.torch()
+    );
+    let swizzled = swizzle_a.iter().chain(&swizzle_b).any(|s| *s != 0);
+    ensure!(!swizzled, Value, "tpu does not support swizzle.");
+    let (scale_a, scale_b) = match (&scale_a[..], &recipe_a[..], &scale_b[..], &recipe_b[..]) {
+        ([s], [TENSOR_WISE], [t], [TENSOR_WISE]) => (
+            one_scale(b, "a", *s, &[1, 1])?,
+            one_scale(b, "b", *t, &[1, 1])?,
+        ),
+        ([s], [ROW_WISE], [t], [ROW_WISE]) => (
+            one_scale(b, "a", *s, &[from[0], 1])?,
+            one_scale(b, "b", *t, &[1, to[1]])?,
+        ),
+        _ => {
+            return Err(Error::Torch {
+                class: Class::Value,
+                message: format!(
+                    "Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got \
+                     mat_a.dtype={}, mat_b.dtype={}, recipe_a.size()={}, recipe_b.size()={}",
+                    a.torch(),
+                    other.torch(),
+                    recipe_a.len(),
+                    recipe_b.len()
+                ),
+            });
+        }
+    };
+    let out = scaled_product(b, (x, mat2), (scale_a, scale_b), bias)?;
+    Ok(b.convert(out, out_dtype.unwrap_or(a)))
+}
+
+/// A scale of as many elements as `dims` has, in that shape.
+fn one_scale(b: &mut B, name: &str, scale: Value, dims: &[i64]) -> Result<Value> {
+    let (want, got) = (dims.iter().product::<i64>(), b.ty(scale).numel());
+    ensure!(
+        want == got,
+        Value,
+        "scale_{name} must have {want} Float elements, got {got}"
+    );
+    Ok(b.reshape(scale, dims)?)
 }

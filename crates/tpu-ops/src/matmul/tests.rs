@@ -239,3 +239,52 @@ fn refusals_are_pytorchs() {
         _grouped_mm: Runtime: Have to provide offsets if there is a 2d matrix, and no offset if both are 3d
     "#]].assert_eq(&lines.concat());
 }
+
+#[test]
+fn scales_follow_their_recipes() {
+    let call = |a: &'static [i64], recipes: [i64; 2], swizzle: i64| {
+        let ints = |n: i64| A(Arg::Ints([n].as_slice().into()));
+        let [recipe_a, recipe_b] = recipes;
+        line(
+            "_scaled_mm_v2",
+            &[
+                T(F8E4M3FN, &[2, 3]),
+                T(F8E5M2, &[3, 4]),
+                Given::List(vec![Some((F32, a))]),
+                ints(recipe_a),
+                ints(swizzle),
+                Given::List(vec![Some((F32, if recipe_b == 0 { &[] } else { &[1, 4] }))]),
+                ints(recipe_b),
+                ints(0),
+                T(BF16, &[4]),
+                A(Arg::DType(BF16)),
+                A(Arg::Ints([].as_slice().into())),
+                flag(false),
+            ],
+        )
+    };
+    let lines = [
+        call(&[], [0, 0], 0),
+        call(&[2, 1], [1, 1], 0),
+        call(&[1], [1, 1], 0),
+        call(&[1], [0, 1], 0),
+        call(&[1], [0, 0], 1),
+        line(
+            "_compute_linear_combination",
+            &[T(BF16, &[2, 3, 4]), T(BF16, &[5, 2])],
+        ),
+        line(
+            "_compute_linear_combination",
+            &[T(F32, &[2, 3]), T(F32, &[5, 3])],
+        ),
+    ];
+    expect![[r#"
+        _scaled_mm_v2: reshape reshape convert convert dot_general reshape broadcast_in_dim multiply reshape broadcast_in_dim multiply convert broadcast_in_dim add convert -> tensor<2x4xbf16>
+        _scaled_mm_v2: convert convert dot_general broadcast_in_dim multiply broadcast_in_dim multiply convert broadcast_in_dim add convert -> tensor<2x4xbf16>
+        _scaled_mm_v2: Value: scale_a must have 2 Float elements, got 1
+        _scaled_mm_v2: Value: Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got mat_a.dtype=Float8_e4m3fn, mat_b.dtype=Float8_e5m2, recipe_a.size()=1, recipe_b.size()=1
+        _scaled_mm_v2: Value: tpu does not support swizzle.
+        _compute_linear_combination: dot_general convert -> tensor<5x3x4xbf16>
+        _compute_linear_combination: Runtime: Expected coefficients of shape [*, 2], but got [5, 3]
+    "#]].assert_eq(&lines.concat());
+}

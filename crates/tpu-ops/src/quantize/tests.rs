@@ -1,6 +1,6 @@
 use crate::{
     Arg,
-    golden::{T, hlo},
+    golden::{Given, T, hlo, line},
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
@@ -43,4 +43,29 @@ fn channels_have_scales_of_their_own() {
           }
         }
     "#]].assert_eq(&text);
+}
+
+#[test]
+fn an_observer_moves_its_grid() {
+    let mut given = vec![
+        Given::T(F32, &[2, 3]),
+        Given::T(I64, &[1]),
+        Given::T(I64, &[1]),
+        Given::T(F32, &[2]),
+        Given::T(F32, &[2]),
+        Given::T(F32, &[2]),
+        Given::T(I32, &[2]),
+        Given::Launch(Number::Float(0.01)),
+    ];
+    let fixed = [0, 255, 0].map(Number::Int);
+    let flags = [true, false].map(Number::Bool);
+    given.extend(
+        fixed
+            .into_iter()
+            .chain(flags)
+            .map(|n| Given::A(Arg::Number(n))),
+    );
+    expect![[r#"
+        _fused_moving_avg_obs_fq_helper_functional: compare reshape compare reshape reduce minimum reduce maximum abs compare subtract broadcast_in_dim multiply add select select abs compare subtract broadcast_in_dim multiply add select select convert convert compare compare and minimum maximum subtract divide convert convert convert divide compare select divide maximum maximum multiply divide multiply divide abs subtract abs subtract compare subtract subtract select round_nearest_even maximum minimum convert broadcast_in_dim select convert convert broadcast_in_dim select broadcast_in_dim convert broadcast_in_dim divide multiply round_nearest_even add compare select maximum minimum subtract multiply compare compare and broadcast_in_dim select broadcast_in_dim select -> tensor<2x3xf32> tensor<2x3xi1> tensor<2xf32> tensor<2xf32> tensor<2xf32> tensor<2xi32>
+    "#]].assert_eq(&line("_fused_moving_avg_obs_fq_helper_functional", &given));
 }

@@ -236,3 +236,26 @@ fn a_diagonal_is_laid_among_zeros() {
         }
     "#]].assert_eq(&text);
 }
+
+#[test]
+fn a_copied_piece_lies_within() {
+    let piece = |dim, start, length| {
+        let [dim, start, length] = [dim, start, length].map(int);
+        line("narrow_copy", &[T(F32, &[2, 3]), dim, start, length])
+    };
+    let lines = [
+        piece(1, -2, 2),
+        piece(1, 2, 2),
+        piece(1, -4, 1),
+        piece(0, 0, -1),
+        line("narrow_copy", &[T(F32, &[]), int(0), int(0), int(1)]),
+    ];
+    expect![[r#"
+        narrow_copy: slice -> tensor<2x2xf32>
+        narrow_copy: Runtime: start (2) + length (2) exceeds dimension size (3).
+        narrow_copy: Index: start out of range (expected to be in range of [-3, 3], but got -4)
+        narrow_copy: Runtime: start (0) + length (-1) exceeds dimension size (2).
+        narrow_copy: Runtime: narrow() cannot be applied to a 0-dim tensor.
+    "#]]
+    .assert_eq(&lines.concat());
+}

@@ -11,6 +11,7 @@ fn rows_of_f32() {
         erfc: erfc -> tensor<2x4xf32>
         erfinv: erf_inv -> tensor<2x4xf32>
         lgamma: lgamma -> tensor<2x4xf32>
+        mvlgamma.out: subtract lgamma add -> tensor<2x4xf32>
         polygamma: compare subtract select multiply divide add add multiply divide add add multiply divide add add multiply divide add add multiply divide add add multiply divide add add multiply divide multiply divide add multiply subtract multiply subtract multiply add divide add multiply sine multiply divide subtract select -> tensor<2x4xf32>
         special_entr: compare negate log multiply select compare select compare select -> tensor<2x4xf32>
         special_erfcx: abs add divide multiply subtract multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add multiply subtract add subtract multiply multiply multiply exponential multiply subtract compare select -> tensor<2x4xf32>

@@ -1,0 +1,118 @@
+"""The command ``torchtpu``: questions about the device that need none."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+
+# Statuses in the order of the report: what needs attention first.
+_ORDER = ("fallback", "decomposed", "native")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and gives its exit status."""
+    parser = argparse.ArgumentParser(prog="torchtpu", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    ops = commands.add_parser(
+        "ops",
+        help="which operators run on the device",
+        description="Lists how every operator runs on the device: native, decomposed into others, "
+        "or on the CPU. With --model, only those that a script calls: it runs on the CPU, no "
+        "device is needed, and the exit status is 1 if an operator would leave the device.",
+    )
+    ops.add_argument("--json", action="store_true", help="print JSON")
+    ops.add_argument("--meta", action="store_true", help="run the script without data")
+    ops.add_argument(
+        "--model", nargs=argparse.REMAINDER, metavar="SCRIPT [ARG ...]", help="a script to run"
+    )
+    given = parser.parse_args(argv)
+    if given.model is None:
+        return _list(given.json)
+    if not given.model:
+        ops.error("--model: expected a script")
+    return _trace(given.model, "meta" if given.meta else "cpu", given.json)
+
+
+def _list(as_json: bool) -> int:
+    from torch_tpu import _coverage
+
+    rows = _coverage.table()
+    if as_json:
+        keys = ("family", "operator", "status")
+        _print_json([dict(zip(keys, row)) for row in rows])
+        return 0
+    _print_table(("family", "operator", "status"), rows)
+    print(_summary([status for _, _, status in rows]))
+    return 0
+
+
+def _trace(command: Sequence[str], device: str, as_json: bool) -> int:
+    calls, failed = _run(command, device)
+    rows = [(c.status, c.count, name, c.line) for name, c in calls.items()]
+    rows.sort(key=lambda row: (_ORDER.index(row[0]), -row[1], row[2]))
+    if as_json:
+        keys = ("status", "calls", "operator", "first_call")
+        _print_json([dict(zip(keys, row)) for row in rows])
+    else:
+        _print_table(("status", "calls", "operator", "first call"), rows)
+        print(_summary([row[0] for row in rows]))
+    if failed:
+        return 2
+    return 1 if any(row[0] == "fallback" for row in rows) else 0
+
+
+def _run(command: Sequence[str], device: str):
+    """What a script calls, and whether it failed; what it prints goes to standard error."""
+    import torch
+
+    from torch_tpu import _coverage
+
+    recorder, before = _coverage.Recorder(), (sys.argv, sys.path[0])
+    sys.argv, sys.path[0] = list(command), os.path.dirname(os.path.abspath(command[0]))
+    failed = False
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+            stack.enter_context(_coverage.without_mkldnn())
+            if device == "meta":
+                stack.enter_context(torch.device(device))
+            stack.enter_context(_coverage.Elsewhere(device))
+            stack.enter_context(recorder)
+            runpy.run_path(command[0], run_name="__main__")
+    except SystemExit as end:
+        failed = end.code not in (None, 0)
+    except Exception:  # noqa: BLE001  (the script's; what it called before is still of use)
+        traceback.print_exc()
+        failed = True
+    finally:
+        sys.argv, sys.path[0] = before
+    return recorder.calls, failed
+
+
+def _summary(statuses: Sequence[str]) -> str:
+    native, decomposed, fallback = (
+        statuses.count(kind) for kind in ("native", "decomposed", "fallback")
+    )
+    return f"{native} native, {decomposed} decomposed, {fallback} would leave the device"
+
+
+def _print_json(rows: object) -> None:
+    print(json.dumps(rows, indent=1))
+
+
+def _print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    lines = [tuple(str(cell) for cell in row) for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths))
+        print("  ".join(cells).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
