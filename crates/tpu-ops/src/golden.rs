@@ -1,32 +1,33 @@
 //! What the golden tests beside the rows use.
+//!
+//! Where `TORCH_TPU_GOLDENS` names a folder, every call is lowered once more, for a TPU, and its
+//! StableHLO written there as `<row>/<hash>.mlir`: what `cargo x tpu` hands to a TPU's compiler.
 use crate::{Arg, Op, get_in_graph, op::Param};
-use tpu_hlo::{Builder, DType, Number, Slot, Type};
+use std::hash::BuildHasher;
+use std::path::Path;
+use tpu_hlo::{Builder, DType, Number, Settings, Slot, Type};
 
 /// A tensor argument of the given type.
 pub(crate) struct T(pub(crate) DType, pub(crate) &'static [i64]);
 
 /// StableHLO of one call: tensors first, then the rest; or `Class: message` when it is refused.
 pub(crate) fn hlo(name: &str, tensors: &[T], rest: &[Arg]) -> String {
-    let mut b = Builder::default();
-    let mut args: Vec<Arg> = tensors
-        .iter()
-        .enumerate()
-        .map(|(i, T(t, d))| Arg::Tensor(b.param(Slot::Buffer(i as u32), Type::new(*t, d))))
-        .collect();
-    args.extend_from_slice(rest);
-    lowered(b, name, &args)
+    hlo_with(name, |b| {
+        let types = tensors.iter().zip(0..);
+        let params =
+            types.map(|(T(t, d), i)| Arg::Tensor(b.param(Slot::Buffer(i), Type::new(*t, d))));
+        let params: Vec<Arg> = params.collect();
+        [&params, rest].concat()
+    })
 }
 
 /// StableHLO of a call whose arguments `make` places.
-pub(crate) fn hlo_with(name: &str, make: impl FnOnce(&mut Builder) -> Vec<Arg>) -> String {
+pub(crate) fn hlo_with(name: &str, make: impl Fn(&mut Builder) -> Vec<Arg>) -> String {
+    let row = get_in_graph(name).unwrap_or_else(|| panic!("no row {name}"));
+    write_for_tpu(row, &make);
     let mut b = Builder::default();
     let args = make(&mut b);
-    lowered(b, name, &args)
-}
-
-fn lowered(mut b: Builder, name: &str, args: &[Arg]) -> String {
-    let row = get_in_graph(name).unwrap_or_else(|| panic!("no row {name}"));
-    match row.lower(&mut b, args) {
+    match row.lower(&mut b, &args) {
         Ok(outs) => b.finish(&outs, &[]).text,
         Err(e) => format!("{:?}: {e}\n", e.class()),
     }
@@ -47,23 +48,10 @@ pub(crate) enum Given {
 /// One line for a call: the ops of its program but for constants, the result types, and what it
 /// demands when it runs; or why it is refused.
 pub(crate) fn line(name: &str, given: &[Given]) -> String {
-    let mut b = Builder::default();
-    let mut slot = 0;
-    let mut param = |b: &mut Builder, (t, d): (DType, &[i64])| {
-        slot += 1;
-        b.param(Slot::Buffer(slot - 1), Type::new(t, d))
-    };
-    let args: Vec<Arg> = given
-        .iter()
-        .enumerate()
-        .map(|(i, given)| match given {
-            Given::T(t, d) => Arg::Tensor(param(&mut b, (*t, d))),
-            Given::List(l) => Arg::Tensors(l.iter().map(|t| t.map(|t| param(&mut b, t))).collect()),
-            Given::Launch(n) => Arg::Scalar(b.number(i as u32, n.dtype())),
-            Given::A(arg) => arg.clone(),
-        })
-        .collect();
     let row = get_in_graph(name).unwrap_or_else(|| panic!("no row {name}"));
+    write_for_tpu(row, &|b| place(b, given));
+    let mut b = Builder::default();
+    let args = place(&mut b, given);
     let outs = match row.lower(&mut b, &args) {
         Ok(outs) => outs,
         Err(e) => return format!("{name}: {:?}: {e}\n", e.class()),
@@ -86,6 +74,43 @@ pub(crate) fn line(name: &str, given: &[Given]) -> String {
     text + "\n"
 }
 
+fn place(b: &mut Builder, given: &[Given]) -> Vec<Arg> {
+    let mut slot = 0;
+    let mut param = |b: &mut Builder, (t, d): (DType, &[i64])| {
+        slot += 1;
+        b.param(Slot::Buffer(slot - 1), Type::new(t, d))
+    };
+    let mut arg = |(i, given): (usize, &Given)| match given {
+        Given::T(t, d) => Arg::Tensor(param(b, (*t, d))),
+        Given::List(l) => Arg::Tensors(l.iter().map(|t| t.map(|t| param(b, t))).collect()),
+        Given::Launch(n) => Arg::Scalar(b.number(i as u32, n.dtype())),
+        Given::A(arg) => arg.clone(),
+    };
+    given.iter().enumerate().map(&mut arg).collect()
+}
+
+/// Writes the program of a call as a TPU gets it, with what it demands when it runs; nothing where
+/// the call is refused.
+fn write_for_tpu(row: &Op, make: &dyn Fn(&mut Builder) -> Vec<Arg>) {
+    let Some(folder) = std::env::var_os("TORCH_TPU_GOLDENS") else {
+        return;
+    };
+    let mut b = Builder::new(Settings {
+        tpu: true,
+        ..Settings::default()
+    });
+    let args = make(&mut b);
+    let Ok(mut outs) = row.lower(&mut b, &args) else {
+        return;
+    };
+    outs.extend(b.take_checks().into_iter().map(|check| check.0));
+    let text = b.finish(&outs, &[]).text;
+    let hash = rustc_hash::FxBuildHasher.hash_one(&text);
+    let folder = Path::new(&folder).join(row.name);
+    std::fs::create_dir_all(&folder).expect("the folder for goldens can be made");
+    std::fs::write(folder.join(format!("{hash:016x}.mlir")), text).expect("it can be written to");
+}
+
 /// One line per row: the ops of its program but for constants, and the result types; or why the
 /// call is refused. Tensors are `dtype[2, 4]`, options are absent, other arguments are plain.
 pub(crate) fn sketches(rows: &[Op], dtype: DType) -> String {
@@ -93,13 +118,9 @@ pub(crate) fn sketches(rows: &[Op], dtype: DType) -> String {
 }
 
 fn sketch(row: &Op, dtype: DType) -> String {
+    write_for_tpu(row, &|b| plain_args(b, row, dtype));
     let mut b = Builder::default();
-    let mut slot = 0;
-    let params = row.params();
-    let args: Vec<Arg> = params
-        .iter()
-        .map(|p| plain(&mut b, *p, dtype, &mut slot))
-        .collect();
+    let args = plain_args(&mut b, row, dtype);
     let line = match row.lower(&mut b, &args) {
         Ok(outs) => {
             let module = b.finish(&outs, &[]);
@@ -109,6 +130,13 @@ fn sketch(row: &Op, dtype: DType) -> String {
         Err(e) => format!("{:?}: {e}", e.class()),
     };
     format!("{}: {line}\n", row.name)
+}
+
+fn plain_args(b: &mut Builder, row: &Op, dtype: DType) -> Vec<Arg> {
+    let mut slot = 0;
+    let params = row.params();
+    let args = params.iter().map(|p| plain(b, *p, dtype, &mut slot));
+    args.collect()
 }
 
 fn plain(b: &mut Builder, param: Param, dtype: DType, slot: &mut u32) -> Arg {
