@@ -1,8 +1,10 @@
 //! What the golden tests beside the rows use.
 //!
 //! Where `TORCH_TPU_GOLDENS` names a folder, every call is lowered once more, for a TPU, and its
-//! StableHLO written there as `<row>/<hash>.mlir`: what `cargo x tpu` hands to a TPU's compiler.
+//! StableHLO written there as `<row>/<hash>.mlir`: what `cargo x tpu` hands to a TPU's compiler. What
+//! the row itself refuses on a TPU alone goes into `<row>/refused`.
 use crate::{Arg, Op, get_in_graph, op::Param};
+use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 use std::path::Path;
 use tpu_hlo::{Builder, DType, Number, Settings, Slot, Type};
@@ -34,6 +36,7 @@ pub(crate) fn hlo_with(name: &str, make: impl Fn(&mut Builder) -> Vec<Arg>) -> S
 }
 
 /// An argument of [`line`].
+#[derive(Clone)]
 pub(crate) enum Given {
     /// A tensor.
     T(DType, &'static [i64]),
@@ -90,37 +93,42 @@ fn place(b: &mut Builder, given: &[Given]) -> Vec<Arg> {
 }
 
 /// Writes the program of a call as a TPU gets it, with what it demands when it runs; nothing where
-/// the call is refused.
+/// the call is refused anyway.
 fn write_for_tpu(row: &Op, make: &dyn Fn(&mut Builder) -> Vec<Arg>) {
     let Some(folder) = std::env::var_os("TORCH_TPU_GOLDENS") else {
         return;
     };
-    let mut b = Builder::new(Settings {
-        tpu: true,
-        ..Settings::default()
-    });
-    let args = make(&mut b);
-    let Ok(mut outs) = row.lower(&mut b, &args) else {
-        return;
+    let lower = |tpu| {
+        let settings = Settings::default();
+        let mut b = Builder::new(Settings { tpu, ..settings });
+        let args = make(&mut b);
+        let mut outs = row.lower(&mut b, &args)?;
+        outs.extend(b.take_checks().into_iter().map(|check| check.0));
+        Ok::<_, crate::Error>(b.finish(&outs, &[]).text)
     };
-    outs.extend(b.take_checks().into_iter().map(|check| check.0));
-    let text = b.finish(&outs, &[]).text;
-    let hash = rustc_hash::FxBuildHasher.hash_one(&text);
+    if lower(false).is_err() {
+        return;
+    }
+    let (name, text) = match lower(true) {
+        Ok(text) => (format!("{:016x}.mlir", FxBuildHasher.hash_one(&text)), text),
+        Err(error) => ("refused".into(), error.to_string()),
+    };
     let folder = Path::new(&folder).join(row.name);
     std::fs::create_dir_all(&folder).expect("the folder for goldens can be made");
-    std::fs::write(folder.join(format!("{hash:016x}.mlir")), text).expect("it can be written to");
+    std::fs::write(folder.join(name), text).expect("it can be written to");
 }
 
 /// One line per row: the ops of its program but for constants, and the result types; or why the
 /// call is refused. Tensors are `dtype[2, 4]`, options are absent, other arguments are plain.
 pub(crate) fn sketches(rows: &[Op], dtype: DType) -> String {
-    rows.iter().map(|row| sketch(row, dtype)).collect()
+    let tensor = (dtype, &[2, 4][..]);
+    rows.iter().map(|row| sketch(row, tensor)).collect()
 }
 
-fn sketch(row: &Op, dtype: DType) -> String {
-    write_for_tpu(row, &|b| plain_args(b, row, dtype));
+fn sketch(row: &Op, tensor: (DType, &[i64])) -> String {
+    write_for_tpu(row, &|b| plain_args(b, row, tensor));
     let mut b = Builder::default();
-    let args = plain_args(&mut b, row, dtype);
+    let args = plain_args(&mut b, row, tensor);
     let line = match row.lower(&mut b, &args) {
         Ok(outs) => {
             let module = b.finish(&outs, &[]);
@@ -132,14 +140,14 @@ fn sketch(row: &Op, dtype: DType) -> String {
     format!("{}: {line}\n", row.name)
 }
 
-fn plain_args(b: &mut Builder, row: &Op, dtype: DType) -> Vec<Arg> {
+fn plain_args(b: &mut Builder, row: &Op, tensor: (DType, &[i64])) -> Vec<Arg> {
     let mut slot = 0;
     let params = row.params();
-    let args = params.iter().map(|p| plain(b, *p, dtype, &mut slot));
+    let args = params.iter().map(|p| plain(b, *p, tensor, &mut slot));
     args.collect()
 }
 
-fn plain(b: &mut Builder, param: Param, dtype: DType, slot: &mut u32) -> Arg {
+fn plain(b: &mut Builder, param: Param, (dtype, dims): (DType, &[i64]), slot: &mut u32) -> Arg {
     *slot += 1;
     let number = if dtype.is_float() || dtype.is_complex() {
         DType::F64
@@ -148,7 +156,7 @@ fn plain(b: &mut Builder, param: Param, dtype: DType, slot: &mut u32) -> Arg {
     };
     let mut tensor = |b: &mut Builder| {
         *slot += 1;
-        b.param(Slot::Buffer(*slot), Type::new(dtype, &[2, 4]))
+        b.param(Slot::Buffer(*slot), Type::new(dtype, dims))
     };
     match param.ty {
         _ if param.optional => Arg::None,
@@ -175,3 +183,31 @@ fn ops(text: &str) -> String {
         .map(|n| format!("{n} "))
         .collect()
 }
+
+/// Most rows take some plain call; the others need a golden of their own for a TPU to see them.
+#[test]
+fn plain_calls_suit_most_rows() {
+    let dims: [&[i64]; 6] = [&[2, 4], &[4, 4], &[4], &[], &[1, 1, 4, 4], &[1, 1, 4, 4, 4]];
+    let mut calls = dims.map(|dims| (DType::F32, dims)).to_vec();
+    calls.extend([DType::I64, DType::Bool, DType::C64].map(|dtype| (dtype, &[4, 4][..])));
+    // Derivatives trust that autograd calls them with what fits, and may panic where it does not.
+    let suits = |row: &Op, call| {
+        let lower = || {
+            let mut b = Builder::default();
+            let args = plain_args(&mut b, row, call);
+            row.lower(&mut b, &args).is_ok()
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(lower)).unwrap_or(false)
+    };
+    let mut others = Vec::new();
+    for row in crate::all() {
+        match calls.iter().find(|call| suits(row, **call)) {
+            Some(call) => write_for_tpu(row, &|b| plain_args(b, row, *call)),
+            None => others.push(row.name),
+        }
+    }
+    let rows = crate::all().count();
+    assert!(others.len() < rows / 4, "{others:?}");
+}
+
+mod calls;
