@@ -25,6 +25,7 @@ Executable_OutputElementTypes Executable_OutputDimensions
 Executable_GetCompiledMemoryStats Executable_DeserializeAndLoad
 LoadedExecutable_Destroy LoadedExecutable_GetExecutable LoadedExecutable_Execute
 LoadedExecutable_AddressableDevices
+TopologyDescription_Create TopologyDescription_Destroy Compile
 Buffer_Destroy Buffer_ToHostBuffer Buffer_IsDeleted Buffer_ReadyEvent Buffer_UnsafePointer
 """.split()
 # Structs that this crate passes by pointer, one at a time.

@@ -123,7 +123,7 @@ def _is_installed(distribution: str) -> bool:
 def _register() -> None:
     import torch
 
-    from torch_tpu import _device, backends, compat
+    from torch_tpu import _device, _optim, backends, compat
     from torch_tpu._graph import dynamo
 
     torch.utils.rename_privateuse1_backend("tpu")
@@ -133,6 +133,7 @@ def _register() -> None:
     sys.modules["torch.backends.tpu"] = backends
     compat.install(available=_device.is_available())
     dynamo.install()
+    _optim.install()
     atexit.register(native().flush)
 
 

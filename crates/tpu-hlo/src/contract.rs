@@ -80,6 +80,9 @@ impl Builder {
         let mut out: Dims = dims.batch.0.iter().map(|i| a[*i as usize]).collect();
         out.extend(free(&a, &dims.batch.0, &dims.contract.0));
         out.extend(free(&b, &dims.batch.1, &dims.contract.1));
+        if self.settings.tpu && matches!(dtype, DType::I64 | DType::U64) {
+            return self.sum_of_products(x, y, &dims, dtype, out);
+        }
         let attrs = format!(
             " <{{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {:?}, \
              rhs_batching_dimensions = {:?}, lhs_contracting_dimensions = {:?}, \
@@ -96,6 +99,47 @@ impl Builder {
             &attrs,
             Type::new(dtype, &out),
         ))
+    }
+
+    /// A product of 64-bit integers, which a TPU's compiler cannot contract: every pair of elements
+    /// is multiplied and summed, which it fuses.
+    fn sum_of_products(
+        &mut self,
+        x: Value,
+        y: Value,
+        dims: &DotDims,
+        dtype: DType,
+        out: Dims,
+    ) -> Result<Value> {
+        let (mut all, kept) = (out, self.rank(x) - dims.contract.0.len());
+        let results = all.len();
+        let inner = dims.contract.0.iter().map(|i| self.dims(x)[*i as usize]);
+        all.extend(inner.collect::<Dims>());
+        let sides = [
+            (x, &dims.batch.0, &dims.contract.0, dims.batch.0.len()),
+            (y, &dims.batch.1, &dims.contract.1, kept),
+        ];
+        let mut factors = Vec::with_capacity(2);
+        for (side, batch, contract, mut free) in sides {
+            let at = |list: &Dims, i| list.iter().position(|j| *j == i);
+            let mut axes = Dims::new();
+            for i in 0..self.rank(side) as i64 {
+                let axis = match (at(batch, i), at(contract, i)) {
+                    (Some(j), _) => j,
+                    (None, Some(j)) => results + j,
+                    (None, None) => {
+                        free += 1;
+                        free - 1
+                    }
+                };
+                axes.push(axis as i64);
+            }
+            let side = self.convert(side, dtype);
+            factors.push(self.broadcast_in_dim(side, &all, &axes)?);
+        }
+        let products = self.multiply(factors[0], factors[1])?;
+        let axes: Dims = (results as i64..all.len() as i64).collect();
+        self.sum(products, &axes)
     }
 
     /// Operands without their transposes, where the dimension numbers can say the same: XLA's CPU

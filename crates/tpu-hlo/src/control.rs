@@ -54,6 +54,19 @@ impl Builder {
         self.emit_n("stablehlo.custom_call", operands, &attrs, types)
     }
 
+    /// `stablehlo.custom_call` of what a compiler itself replaces by a program; `config` is a text.
+    pub fn compiler_call(
+        &mut self,
+        target: &str,
+        operands: &[Value],
+        config: &str,
+        types: &[Type],
+    ) -> SmallVec<[Value; 2]> {
+        let attrs =
+            format!(" <{{call_target_name = \"{target}\", backend_config = \"{config}\"}}>");
+        self.emit_n("stablehlo.custom_call", operands, &attrs, types)
+    }
+
     /// `stablehlo.fft`; `kind` is `FFT`, `IFFT`, `RFFT` or `IRFFT`, `length` the transformed
     /// innermost dimensions, `ty` the result.
     pub fn fft(&mut self, x: Value, kind: &str, length: &[i64], ty: Type) -> Value {

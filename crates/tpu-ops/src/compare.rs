@@ -186,6 +186,11 @@ fn beyond_nan<'s>(x: X<'s>, y: X<'s>, f: Binary) -> X<'s> {
 fn gcd(b: &mut B, x: Value, y: Value) -> Result<Value> {
     let dtype = result_type(b, &[x, y])?;
     implemented(dtype.is_int(), "gcd", dtype)?;
+    ensure!(
+        !(b.settings.tpu && dtype == DType::I64),
+        NotImplemented,
+        "a TPU's compiler does not finish a loop over remainders of 64-bit integers"
+    );
     let xs = together_as(b, &[x, y], dtype)?;
     let size = |b: &mut B, v| if dtype.is_signed() { b.abs(v) } else { v };
     let (x, y) = (size(b, xs[0]), size(b, xs[1]));

@@ -43,16 +43,21 @@ fn ones(n: usize) -> Dims {
 }
 
 /// A convolution in the accumulation type; zeros when there is nothing to add up.
-fn emit(b: &mut B, x: Value, kernel: Value, conv: &Convolution, out: &[i64]) -> Value {
+fn emit(b: &mut B, x: Value, kernel: Value, conv: &Convolution, out: &[i64]) -> Result<Value> {
     let dtype = promote::opmath(b.dtype(x));
+    ensure!(
+        !(b.settings.tpu && dtype == DType::I64),
+        NotImplemented,
+        "a TPU's compiler convolves no 64-bit integers"
+    );
     if b.ty(x).numel() == 0 || b.ty(kernel).numel() == 0 || out.contains(&0) {
-        return b.full(0, dtype, out);
+        return Ok(b.full(0, dtype, out));
     }
-    b.convolution(x, kernel, conv, out, dtype)
+    Ok(b.convolution(x, kernel, conv, out, dtype))
 }
 
 /// The kernel slides over the input.
-fn slide(b: &mut B, x: Value, kernel: Value, geometry: &Geometry, out: &[i64]) -> Value {
+fn slide(b: &mut B, x: Value, kernel: Value, geometry: &Geometry, out: &[i64]) -> Result<Value> {
     let n = geometry.stride.len();
     let (from, window) = (b.dims(x), b.dims(kernel));
     let padding = (0..n).map(|i| {
@@ -109,7 +114,7 @@ fn spread(b: &mut B, x: Value, kernel: Value, geometry: &Geometry, out: &[i64]) 
         batch_group_count: 1,
         dimension_numbers: numbers(n, [["b", "f"], ["o", "i"], ["b", "f"]]),
     };
-    Ok(emit(b, x, kernel, &conv, out))
+    emit(b, x, kernel, &conv, out)
 }
 
 /// `[groups * a, c, ...]` as `[groups * c, a, ...]`: what went out of a group's kernels goes in.
@@ -129,7 +134,13 @@ fn swap_features(b: &mut B, kernel: Value, groups: i64) -> Result<Value> {
 
 /// The gradient of [`slide`] for the kernel: the input is convolved with the gradient, batch and
 /// features in each other's place, and groups of features become groups of the batch.
-fn kernel_gradient(b: &mut B, x: Value, grad: Value, geometry: &Geometry, out: &[i64]) -> Value {
+fn kernel_gradient(
+    b: &mut B,
+    x: Value,
+    grad: Value,
+    geometry: &Geometry,
+    out: &[i64],
+) -> Result<Value> {
     let n = geometry.stride.len();
     let (from, window) = (b.dims(x), b.dims(grad));
     let padding = (0..n).map(|i| {
@@ -209,7 +220,7 @@ fn convolution(
     let out = if transposed {
         spread(b, input, weight, &geometry, &dims)?
     } else {
-        slide(b, input, weight, &geometry, &dims)
+        slide(b, input, weight, &geometry, &dims)?
     };
     let out = add_bias(b, out, bias)?;
     Ok(b.convert(out, b.dtype(input)))
@@ -277,16 +288,16 @@ fn backward_overrideable(
     let grad_input = if !output_mask[0] {
         b.undefined()
     } else if transposed {
-        slide(b, grad_output, weight, &geometry, &x)
+        slide(b, grad_output, weight, &geometry, &x)?
     } else {
         spread(b, grad_output, weight, &geometry, &x)?
     };
     let grad_weight = if !output_mask[1] {
         b.undefined()
     } else if transposed {
-        kernel_gradient(b, grad_output, input, &geometry, &w)
+        kernel_gradient(b, grad_output, input, &geometry, &w)?
     } else {
-        kernel_gradient(b, input, grad_output, &geometry, &w)
+        kernel_gradient(b, input, grad_output, &geometry, &w)?
     };
     let grad_bias = if output_mask[2] {
         channel_sums(b, grad_output)?
@@ -348,7 +359,7 @@ fn conv_tbc(b: &mut B, input: Value, weight: Value, bias: Value, pad: i64) -> Re
         dimension_numbers: "[0, b, f]x[0, i, o]->[0, b, f]".into(),
     };
     let dims = [time, x[1], w[2]];
-    let out = emit(b, input, weight, &conv, &dims);
+    let out = emit(b, input, weight, &conv, &dims)?;
     let bias = b.convert(bias, b.dtype(out));
     let bias = b.broadcast(bias, &dims)?;
     let out = b.add(out, bias)?;

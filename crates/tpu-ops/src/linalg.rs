@@ -3,6 +3,7 @@
 //! XLA has no factorisations of its own on the CPU: the rows call functions of ours by the names
 //! `tpu_linalg_*`, which tpu-eager registers with the plugin. Matrices are the last two
 //! dimensions, those before are a batch.
+mod compiled;
 mod exponential;
 mod factor;
 mod least_squares;

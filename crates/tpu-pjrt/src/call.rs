@@ -223,3 +223,15 @@ pub(crate) unsafe fn array<'a, T>(data: Ptr, len: usize) -> &'a [T] {
 pub(crate) fn address<T: ?Sized>(value: &T) -> Ptr {
     (&raw const *value).cast_mut().cast()
 }
+
+/// A StableHLO module as the plugin takes it; the result refers to `module`.
+pub(crate) fn program(module: &str) -> ffi::PJRT_Program {
+    const FORMAT: &str = "mlir";
+    ffi::PJRT_Program {
+        code: address(module.as_bytes()),
+        code_size: module.len(),
+        format: address(FORMAT.as_bytes()),
+        format_size: FORMAT.len(),
+        ..ffi::PJRT_Program::NEW
+    }
+}

@@ -242,14 +242,7 @@ impl Client {
     }
 
     fn compile_raw(&self, module: &str, options: &[u8]) -> Result<Handle> {
-        const FORMAT: &str = "mlir";
-        let program = ffi::PJRT_Program {
-            code: call::address(module.as_bytes()),
-            code_size: module.len(),
-            format: call::address(FORMAT.as_bytes()),
-            format_size: FORMAT.len(),
-            ..ffi::PJRT_Program::NEW
-        };
+        let program = call::program(module);
         let mut args = ffi::PJRT_Client_Compile_Args {
             client: self.raw.raw(),
             program: call::address(&program),

@@ -93,6 +93,27 @@ pub struct Executable {
     compiled: bool,
 }
 
+/// What a program needs.
+///
+/// # Safety
+/// `program` is a live executable, loaded or not.
+pub(crate) unsafe fn memory_stats(api: Api, program: Handle) -> Result<MemoryStats> {
+    let mut args = ffi::PJRT_Executable_GetCompiledMemoryStats_Args {
+        executable: program.raw(),
+        ..ffi::PJRT_Executable_GetCompiledMemoryStats_Args::NEW
+    };
+    // SAFETY: the caller's promise.
+    unsafe { api.call(&mut args)? };
+    let count = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+    Ok(MemoryStats {
+        arguments: count(args.argument_size_in_bytes),
+        outputs: count(args.output_size_in_bytes),
+        aliased: count(args.alias_size_in_bytes),
+        temporary: count(args.temp_size_in_bytes),
+        peak: count(args.peak_memory_in_bytes),
+    })
+}
+
 struct Output {
     shape: Shape,
     bytes: usize,
@@ -175,20 +196,8 @@ impl Executable {
     /// # Errors
     /// Whatever the plugin reports.
     pub fn memory_stats(&self) -> Result<MemoryStats> {
-        let mut args = ffi::PJRT_Executable_GetCompiledMemoryStats_Args {
-            executable: self.program.raw(),
-            ..ffi::PJRT_Executable_GetCompiledMemoryStats_Args::NEW
-        };
         // SAFETY: the program is live.
-        unsafe { self.api.call(&mut args)? };
-        let count = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
-        Ok(MemoryStats {
-            arguments: count(args.argument_size_in_bytes),
-            outputs: count(args.output_size_in_bytes),
-            aliased: count(args.alias_size_in_bytes),
-            temporary: count(args.temp_size_in_bytes),
-            peak: count(args.peak_memory_in_bytes),
-        })
+        unsafe { memory_stats(self.api, self.program) }
     }
 
     /// Starts the program on device `device` and returns its results, which may not be ready yet.

@@ -558,6 +558,33 @@ abi! {
         32 num_addressable_devices: usize,
         40 reserved: [u8; 64],
     }
+    struct PJRT_TopologyDescription_Create_Args 120 {
+        0 struct_size: usize,
+        8 extension_start: Ptr,
+        16 topology_name: Ptr,
+        24 topology_name_size: usize,
+        32 create_options: Ptr,
+        40 num_options: usize,
+        48 topology: Ptr,
+        56 reserved: [u8; 64],
+    }
+    struct PJRT_TopologyDescription_Destroy_Args 88 {
+        0 struct_size: usize,
+        8 extension_start: Ptr,
+        16 topology: Ptr,
+        24 reserved: [u8; 64],
+    }
+    struct PJRT_Compile_Args 128 {
+        0 struct_size: usize,
+        8 extension_start: Ptr,
+        16 topology: Ptr,
+        24 program: Ptr,
+        32 compile_options: Ptr,
+        40 compile_options_size: usize,
+        48 client: Ptr,
+        56 executable: Ptr,
+        64 reserved: [u8; 64],
+    }
     struct PJRT_Buffer_Destroy_Args 88 {
         0 struct_size: usize,
         8 extension_start: Ptr,
@@ -649,6 +676,9 @@ sized! {
     PJRT_LoadedExecutable_GetExecutable_Args 96,
     PJRT_LoadedExecutable_Execute_Args 144,
     PJRT_LoadedExecutable_AddressableDevices_Args 104,
+    PJRT_TopologyDescription_Create_Args 120,
+    PJRT_TopologyDescription_Destroy_Args 88,
+    PJRT_Compile_Args 128,
     PJRT_Buffer_Destroy_Args 88,
     PJRT_Buffer_ToHostBuffer_Args 120,
     PJRT_Buffer_IsDeleted_Args 96,
@@ -689,6 +719,9 @@ slots! {
     51 PJRT_LoadedExecutable_GetExecutable_Args,
     55 PJRT_LoadedExecutable_Execute_Args,
     52 PJRT_LoadedExecutable_AddressableDevices_Args,
+    82 PJRT_TopologyDescription_Create_Args,
+    83 PJRT_TopologyDescription_Destroy_Args,
+    89 PJRT_Compile_Args,
     58 PJRT_Buffer_Destroy_Args,
     70 PJRT_Buffer_ToHostBuffer_Args,
     68 PJRT_Buffer_IsDeleted_Args,

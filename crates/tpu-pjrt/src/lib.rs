@@ -42,6 +42,7 @@ mod options;
 pub mod platform;
 mod plugin;
 mod shape;
+mod topology;
 
 pub use buffer::{Buffer, HostData};
 pub use client::{Client, Device};
@@ -53,3 +54,4 @@ pub use options::{CompileOptions, OptionValue};
 pub use platform::Platform;
 pub use plugin::Plugin;
 pub use shape::{Dims, Element, ElementType, Shape};
+pub use topology::{Compiled, Topology};

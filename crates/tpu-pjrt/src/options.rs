@@ -125,6 +125,9 @@ pub struct CompileOptions {
     /// Let the program run on any device of the client, not on the first alone. Clients of a
     /// single device may bind it to that device all the same.
     pub portable: bool,
+    /// Compile with the least effort there is, XLA's level `O0`: to see whether a program compiles,
+    /// not to run it. Only `libtpu` is known to heed it.
+    pub least_effort: bool,
     /// XLA flags by name (`xla_...`), which win over those that this crate sets. A flag that the
     /// plugin does not know makes the compilation fail.
     pub overrides: Vec<(String, OptionValue)>,
@@ -135,6 +138,7 @@ impl Default for CompileOptions {
         Self {
             quick: false,
             portable: true,
+            least_effort: false,
             overrides: Vec::new(),
         }
     }
@@ -185,6 +189,9 @@ impl CompileOptions {
         put_int(&mut build, 1, -1); // device_ordinal: none
         put_int(&mut build, 4, 1); // num_replicas; 0 would end the process
         put_int(&mut build, 5, 1); // num_partitions
+        if self.least_effort {
+            put_int(&mut build, 24, 9); // optimization_level: O0
+        }
         let mut options = Vec::new();
         put_bytes(&mut options, 3, &build); // executable_build_options
         put_int(&mut options, 4, i64::from(self.portable)); // compile_portable_executable

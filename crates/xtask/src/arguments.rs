@@ -16,6 +16,7 @@ usage: cargo x <task>
   new OP [--family NAME]    a row, a stub and a test for an operator
   docs                      the generated pages: docs/ops.md, docs/settings.md
   size                      sizes of the code against the limits, and the arrows of the house
+  tpu                       what TPUs' compiler (libtpu) says to every row: docs/tpu.json; needs no TPU
   wheel [--torch VERSION]   an abi3 wheel in dist/
   help                      this text
 
@@ -35,6 +36,7 @@ pub(crate) enum Task {
     New { op: String, family: Option<String> },
     Docs,
     Size,
+    Tpu,
     Wheel { torch: Option<String> },
 }
 
@@ -70,6 +72,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Task> {
         },
         Some("docs") => Task::Docs,
         Some("size") => Task::Size,
+        Some("tpu") => Task::Tpu,
         Some("wheel") => Task::Wheel {
             torch: words.version()?,
         },

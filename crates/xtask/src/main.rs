@@ -7,6 +7,7 @@
     reason = "a command-line program answers on standard output"
 )]
 
+mod ahead;
 mod arguments;
 mod arrows;
 mod check;
@@ -66,6 +67,7 @@ fn perform(task: Task) -> Result<()> {
         Task::New { op, family } => scaffold::new(&tree, &op, family.as_deref()),
         Task::Docs => docs::write(&tree),
         Task::Size => size::run(&tree),
+        Task::Tpu => ahead::run(&tree),
         Task::Wheel { torch } => extension::wheel(&tree, torch.as_deref()),
     }
 }

@@ -1,5 +1,6 @@
 //! `cargo x test`: every test of Rust and Python, and one summary.
 
+use crate::ahead;
 use crate::arguments::TestOptions;
 use crate::error::{Error, Result};
 use crate::setup;
@@ -32,7 +33,11 @@ pub(crate) fn run(tree: &Tree, options: &TestOptions) -> Result<()> {
         reports.push(measure("cargo test", &mut cargo_test(tree, &venv)?)?);
     }
     reports.push(measure("pytest", &mut pytest(tree, &venv, options))?);
-    summarise(&reports)
+    summarise(&reports)?;
+    if options.full && venv.primary {
+        ahead::check(tree, &venv)?;
+    }
+    Ok(())
 }
 
 fn cargo_test(tree: &Tree, venv: &Venv) -> Result<Command> {

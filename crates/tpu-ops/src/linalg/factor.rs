@@ -1,7 +1,7 @@
 //! Factorisations: Cholesky, LU, LDL and QR.
 use super::{
-    Matrices, adjoint, call, expect_success, identity, is_square, keep, matrices, multiply,
-    nothing, square, triangle,
+    Matrices, adjoint, call, compiled, expect_success, identity, is_square, keep, matrices,
+    multiply, nothing, square, triangle,
 };
 use crate::{Result, error::ensure};
 use std::sync::Arc;
@@ -50,6 +50,9 @@ fn compiled_cholesky(b: &mut B, a: Value, upper: bool, m: &Matrices) -> Result<(
 
 /// The packed factors, the row exchanges (1-based) and the first zero pivot of each matrix.
 pub(super) fn packed_lu(b: &mut B, a: Value, pivot: bool) -> Result<[Value; 3]> {
+    if b.settings.tpu {
+        return compiled::packed_lu(b, a, pivot);
+    }
     let m = Matrices::of(b, a);
     let types = [
         b.ty(a).clone(),
@@ -144,9 +147,13 @@ pub(super) fn lu_unpack(
 }
 
 /// The matrix `P` that undoes row exchanges: a column for every row of the factors.
-fn permutation(b: &mut B, m: &Matrices, pivots: Value) -> Result<Value> {
-    let types = [m.each(DType::I32, &[m.rows])];
-    let order = call(b, "permutation", &[pivots], "", &types)?[0];
+pub(super) fn permutation(b: &mut B, m: &Matrices, pivots: Value) -> Result<Value> {
+    let order = if b.settings.tpu {
+        compiled::order_of_rows(b, m, pivots)?
+    } else {
+        let types = [m.each(DType::I32, &[m.rows])];
+        call(b, "permutation", &[pivots], "", &types)?[0]
+    };
     let full = m.each(DType::I32, &[m.rows, m.rows]);
     let n = m.batch.len() as i64;
     let axes: Vec<i64> = (0..n).chain([n + 1]).collect();
@@ -187,7 +194,11 @@ pub(super) fn ldl_factor_ex(
 fn packed_qr(b: &mut B, a: Value) -> Result<(Value, Value)> {
     let m = Matrices::of(b, a);
     let types = [b.ty(a).clone(), m.each(m.dtype, &[m.rank()])];
-    let outs = call(b, "geqrf", &[a], "", &types)?;
+    let outs = if b.settings.tpu {
+        compiled::packed_qr(b, a, &types)
+    } else {
+        call(b, "geqrf", &[a], "", &types)?
+    };
     Ok((outs[0], outs[1]))
 }
 
@@ -203,6 +214,9 @@ pub(super) fn geqrf(b: &mut B, a: Value) -> Result<(Value, Value)> {
 
 /// The first `columns` columns of the product of Householder reflections.
 fn reflections(b: &mut B, vectors: Value, tau: Value, columns: i64) -> Result<Value> {
+    if b.settings.tpu {
+        return compiled::reflections(b, vectors, tau, columns);
+    }
     let m = Matrices::of(b, vectors);
     let types = [m.each(m.dtype, &[m.rows, columns])];
     Ok(call(b, "householder", &[vectors, tau], "", &types)?[0])
@@ -353,6 +367,9 @@ pub(super) fn from_packed_lu(
     x: Value,
     adjoint: bool,
 ) -> Result<Value> {
+    if b.settings.tpu {
+        return compiled::from_packed_lu(b, lu, pivots, x, adjoint);
+    }
     let types = [b.ty(x).clone()];
     let attributes = format!("adjoint = {adjoint}");
     Ok(call(b, "lu_solve", &[lu, pivots, x], &attributes, &types)?[0])

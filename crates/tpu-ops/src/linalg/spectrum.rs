@@ -1,5 +1,7 @@
 //! Eigenvalues, singular values, and what is made from them.
-use super::{Matrices, adjoint, call, matrices, multiply, nothing, scale_columns, square};
+use super::{
+    Matrices, adjoint, call, compiled, matrices, multiply, nothing, scale_columns, square,
+};
 use crate::{Result, check, error::ensure, formula::formula};
 use std::sync::Arc;
 use tpu_hlo::{Builder, Value};
@@ -26,6 +28,9 @@ pub(super) fn eigh(b: &mut B, a: Value, uplo: Arc<str>, compute_v: bool) -> Resu
 }
 
 fn hermitian(b: &mut B, a: Value, upper: bool) -> Result<(Value, Value)> {
+    if b.settings.tpu {
+        return compiled::eigh(b, a, upper);
+    }
     let m = Matrices::of(b, a);
     let types = [m.each(m.dtype.real(), &[m.rows]), b.ty(a).clone()];
     let outs = call(b, "eigh", &[a], &format!("upper = {upper}"), &types)?;

@@ -4,7 +4,7 @@ use crate::program::{addition, f32s, filled, get, module, put, run, tensor};
 use crate::{Check, Outcome, client};
 use std::sync::Arc;
 use tpu_pjrt::{
-    Arg, CompileOptions, ElementType, OptionValue, Plugin, Shape, Signature, arguments,
+    Arg, CompileOptions, ElementType, OptionValue, Plugin, Shape, Signature, Topology, arguments,
 };
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -19,7 +19,17 @@ pub(crate) const CHECKS: &[Check] = &[
     ("compile.refuses_damaged_bytes", refuses_damaged_bytes),
     ("compile.counts_memory", counts_memory),
     ("compile.from_many_threads", from_many_threads),
+    ("compile.refuses_unknown_topology", refuses_unknown_topology),
 ];
+
+/// Plugins for one machine know no topologies; none may end the process over it.
+fn refuses_unknown_topology(plugin: &Arc<Plugin>) -> Outcome {
+    for name in ["", "no such topology"] {
+        let topology = Topology::new(plugin, name);
+        ensure!(topology.is_err(), "`{name}` gave {topology:?}");
+    }
+    Ok(())
+}
 
 fn describes_itself(plugin: &Arc<Plugin>) -> Outcome {
     let (major, minor) = plugin.api_version();
