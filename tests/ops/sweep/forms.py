@@ -14,6 +14,11 @@ from .compare import Mismatch
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 
+# Operators whose results lie in memory as the CPU's library for Fourier transforms likes it: the
+# dimension transformed last comes first, which no other device follows.
+OWN_STRIDES = ("fft.", "stft", "istft")
+
+
 class NotACase(Exception):
     """The CPU refuses the call, so that there is nothing to compare with."""
 
@@ -34,7 +39,7 @@ class Subject:
         """Raises `Mismatch` unless `run(tree)` does the same on the device as on the CPU.
 
         Compared are the results and, because an operator must not write what it only reads, every
-        storage that the arguments lie in.
+        storage that the arguments lie in; of a `functional` call the strides of the results too.
         """
         expected, storages, drew = self.on_cpu(run, tree)
         if drew:
@@ -48,6 +53,8 @@ class Subject:
         exact = lambda: _wide(run, tree)[0]  # noqa: E731
         values = self.op.full_name not in draws.UNDEFINED
         compare.same(got, expected, self.known, exact, values)
+        if functional and not self.op.full_name.startswith(OWN_STRIDES):
+            compare.same_strides(got, expected)
         exact = lambda: _wide(run, tree)[1]  # noqa: E731
         try:
             compare.same(moved.bases, storages, self.known, exact, values)
@@ -98,13 +105,34 @@ def gradient(subject, sample):
     def run(tree):
         first, args, kwargs = tree
         results = sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
-        outs = [t for t in trees.tensors(results) if t.requires_grad]
         ins = [t for t in trees.tensors(tree) if t.requires_grad]
-        if not outs or not ins:
-            raise NotACase
-        return torch.autograd.grad(outs, ins, [_cotangent(t) for t in outs], allow_unused=True)
+        return _grad(trees.tensors(results), ins)
 
     subject.agree(run, arguments(sample))
+
+
+def gradgrad(subject, sample):
+    """Gradients of the gradient, by the arguments and by what it was multiplied with."""
+
+    def run(tree):
+        first, args, kwargs = tree
+        results = sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+        ins = [t for t in trees.tensors(tree) if t.requires_grad]
+        outs = [t for t in trees.tensors(results) if t.requires_grad]
+        given = [_cotangent(t).requires_grad_() for t in outs]
+        once = _grad(outs, ins, given, create_graph=True)
+        return _grad([t for t in once if t is not None], [*ins, *given])
+
+    subject.agree(run, arguments(sample))
+
+
+def _grad(outs, ins, given=None, create_graph=False):
+    """What `torch.autograd.grad` gives for those of `outs` that have a gradient."""
+    outs = [t for t in outs if t.requires_grad]
+    if not outs or not ins:
+        raise NotACase
+    given = given or [_cotangent(t) for t in outs]
+    return torch.autograd.grad(outs, ins, given, create_graph=create_graph, allow_unused=True)
 
 
 def _cotangent(result):
@@ -293,15 +321,17 @@ def samples(subject, form):
     if form == "errors":
         wrong = op.error_inputs("cpu") if op.error_inputs_func else []
         return list(wrong)
-    if form == "gradient":
+    if form in ("gradient", "gradgrad"):
+        supported = op.supports_autograd if form == "gradient" else op.supports_gradgrad
         differentiable = subject.dtype in op.supported_backward_dtypes("cpu")
-        return subject.samples(True) if op.supports_autograd and differentiable else []
+        return subject.samples(True) if supported and differentiable else []
     return subject.samples()
 
 
 CHECKS = {
     "forward": forward,
     "gradient": gradient,
+    "gradgrad": gradgrad,
     "inplace": inplace,
     "out": out,
     "layouts": other_layouts,
