@@ -168,11 +168,7 @@ fn edges_of(
 ) -> Result<Vec<Value>> {
     ensure!(
         bins.len() == columns.len(),
-        "torch.histogramdd: expected {} sequences of bin edges for a {}-dimensional histogram but \
-         got {}",
-        columns.len(),
-        columns.len(),
-        bins.len()
+        "histogramdd: The size of bins must be equal to the innermost dimension of the input."
     );
     let ends = ends(b, columns, range)?;
     let each = ends.into_iter().zip(bins).enumerate();
