@@ -2,7 +2,8 @@
 
 `python -m tests.ops.sweep RESULTS --dtype float32 --form forward=3 gradient` runs all operators
 with three samples of the first form and all of the second, and appends a JSON object a line to
-RESULTS; what stands there already is not run again. `--page docs/sweep.md` writes the page.
+RESULTS; what stands there already is not run again. `--page docs/sweep.md` writes the page. The
+results of `pytest tests/ops --full --results RESULTS` are of the same kind.
 """
 
 import argparse
@@ -24,9 +25,11 @@ def main():
     file.touch()
     found = table.load(file.open())
     left = [lacking(case, found) for case in select(asked)]
-    run([case for case in left if case.amounts], file, asked.processes)
+    if not asked.no_run:
+        run([case for case in left if case.amounts], file, asked.processes)
     if asked.page:
-        text = table.page(table.load(file.open()), skips.load(), asked.command)
+        command = f"python -m tests.ops.sweep RESULTS --page {asked.page}"
+        text = table.page(table.load(file.open()), skips.load(), command)
         pathlib.Path(asked.page).write_text(text)
 
 
@@ -37,8 +40,8 @@ def arguments():
     parser.add_argument("--dtype", nargs="*", help="dtypes; all without it")
     parser.add_argument("--form", nargs="*", help="FORM or FORM=SAMPLES; all without it")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--no-run", action="store_true", help="only write the page")
     parser.add_argument("--page", help="where to write the page")
-    parser.add_argument("--command", default=" ".join(["python -m tests.ops.sweep", *sys.argv[1:]]))
     return parser.parse_args()
 
 

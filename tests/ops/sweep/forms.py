@@ -14,9 +14,14 @@ from .compare import Mismatch
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 
-# Operators whose results lie in memory as the CPU's library for Fourier transforms likes it: the
-# dimension transformed last comes first, which no other device follows.
-OWN_STRIDES = ("fft.", "stft", "istft")
+# Operators whose results lie on the CPU as its libraries leave them, which no other device follows:
+# MKL's Fourier transforms have the dimension transformed last first, LAPACK's least squares are
+# the upper rows of the right-hand sides.
+OWN_STRIDES = ("fft.", "stft", "istft", "linalg.lstsq")
+
+# Operators whose second result names one of equal elements, PyTorch leaves open which: where their
+# `dim` stands among the arguments after the first.
+TIES = {"kthvalue": 1, "mode": 0, "topk": 1}
 
 
 class NotACase(Exception):
@@ -88,14 +93,26 @@ def _wide(run, tree):
         return None, None
 
 
+def call(subject, tree):
+    """The operator's results; elements in the place of indices that may differ."""
+    first, args, kwargs = tree
+    results = subject.op(first, *args, **kwargs)
+    position = TIES.get(subject.op.full_name)
+    if position is None or first.numel() == 0 or first.ndim == 0:
+        return results
+    dim = kwargs.get("dim", args[position] if len(args) > position else -1)
+    values, index = results
+    index = index if index.ndim == first.ndim else index.unsqueeze(dim)
+    return values, first.gather(dim, index)
+
+
 def arguments(sample):
     return (sample.input, tuple(sample.args), dict(sample.kwargs))
 
 
 def forward(subject, sample):
     def run(tree):
-        first, args, kwargs = tree
-        return sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+        return sample.output_process_fn_grad(call(subject, tree))
 
     with torch.no_grad():
         subject.agree(run, arguments(sample), functional=True)
@@ -243,7 +260,7 @@ def other_layouts(subject, sample):
             return chosen[-1]
 
         def run(tree):
-            return variant(tree[0], *tree[1], **tree[2])
+            return call(subject, tree) if variant is op else variant(tree[0], *tree[1], **tree[2])
 
         with torch.no_grad():
             tree = layouts.relaid(arguments(sample), next_kind)
@@ -258,7 +275,7 @@ def other_sizes(subject, sample):
     """The sample without elements along its first and its last dimension, and with one alone."""
 
     def run(tree):
-        return subject.op(tree[0], *tree[1], **tree[2])
+        return call(subject, tree)
 
     with torch.no_grad():
         given = arguments(sample)

@@ -8,6 +8,14 @@ from . import cases
 # The order of the page's columns; further dtypes follow by name.
 DTYPES = ("float32", "bfloat16", "float16", "float64", "complex64", "int64", "int32", "bool")
 
+HEAD = """# Operators against the CPU
+
+Written by `{command}`: how many of PyTorch's own operator descriptions
+(OpInfo), run on the device with fallback to the CPU forbidden, agree with the CPU, of those that
+have the form and the dtype.
+
+"""
+
 
 def record(case, results):
     """The line of a case."""
@@ -47,40 +55,18 @@ def counted(found, skips):
 def page(found, skips, command):
     """The results as Markdown."""
     counts = counted(found, skips)
-    rows = [[form, *(_cell(counts[form, dtype]) for dtype in _dtypes(counts))] for form in _forms()]
-    wrong = sorted(_wrong(found, skips))
-    listed = [f"| {', '.join(s.ops)} | {', '.join(s.dtypes)} | {', '.join(s.forms)} | {s.reason} |"
-              for s in skips]  # fmt: skip
-    return "\n".join(
+    dtypes = _dtypes(counts)
+    rows = [[form, *(_cell(counts[form, dtype]) for dtype in dtypes)] for form in cases.FORMS]
+    listed = [[*map(", ".join, (s.ops, s.dtypes, s.forms)), s.reason] for s in skips]
+    return HEAD.format(command=command) + "".join(
         [
-            "# Operators against the CPU",
-            "",
-            f"Written by `{command}`: how many of PyTorch's own operator descriptions (OpInfo),",
-            "run on the device with fallback to the CPU forbidden, agree with the CPU, of those",
-            "that have the form and the dtype.",
-            "",
-            _line(["form", *_dtypes(counts)]),
-            _line(["---"] * (len(_dtypes(counts)) + 1)),
-            *map(_line, rows),
-            "",
-            "## Listed in `tests/ops/skips.toml`",
-            "",
-            "| operator | dtype | form | reason |",
-            "|---|---|---|---|",
-            *listed,
-            "",
-            "## Failing",
-            "",
-            "| operator | form | dtypes | first error |",
-            "|---|---|---|---|",
-            *wrong,
-            "",
+            _table(["form", *dtypes], rows),
+            "\n## Listed in `tests/ops/skips.toml`\n\n",
+            _table(["operator", "dtype", "form", "reason"], listed),
+            "\n## Failing\n\n",
+            _table(["operator", "form", "dtypes", "first error"], sorted(_wrong(found, skips))),
         ]
     )
-
-
-def _forms():
-    return cases.FORMS
 
 
 def _dtypes(counts):
@@ -89,20 +75,20 @@ def _dtypes(counts):
 
 
 def _cell(counter):
-    total = counter.total()
-    return f"{counter['pass']} of {total}" if total else ""
+    return f"{counter['pass']} of {counter.total()}" if counter else ""
 
 
-def _line(cells):
-    return f"| {' | '.join(cells)} |"
+def _table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _wrong(found, skips):
-    """A line for each operator and form that fails unlisted."""
+    """A row for each operator and form that fails unlisted."""
     gathered = collections.defaultdict(list)
     for (op, dtype, form), result in found.items():
         if result["failed"] and not any(s.covers(op, dtype, form) for s in skips):
             gathered[op, form].append((dtype, result["told"][0]["error"]))
     for (op, form), failures in gathered.items():
-        error = failures[0][1].replace("|", "\\|")[:160]
-        yield _line([op, form, ", ".join(dtype for dtype, _ in failures), f"`{error}`"])
+        error = failures[0][1].replace("|", "\\|").replace("`", "'")[:160]
+        yield [op, form, ", ".join(dtype for dtype, _ in failures), f"`{error}`"]
