@@ -10,9 +10,9 @@ DTYPES = ("float32", "bfloat16", "float16", "float64", "complex64", "int64", "in
 
 HEAD = """# Operators against the CPU
 
-Written by `{command}`: how many of PyTorch's own operator descriptions
-(OpInfo), run on the device with fallback to the CPU forbidden, agree with the CPU, of those that
-have the form and the dtype.
+Written by `{command}`: how many of PyTorch's own operator
+descriptions (OpInfo), run on the device with fallback to the CPU forbidden, agree with the CPU, of
+those that have the form and the dtype and were run. {samples} samples were compared in all.
 
 """
 
@@ -57,8 +57,9 @@ def page(found, skips, command):
     counts = counted(found, skips)
     dtypes = _dtypes(counts)
     rows = [[form, *(_cell(counts[form, dtype]) for dtype in dtypes)] for form in cases.FORMS]
+    samples = sum(result["checks"] for result in found.values())
     listed = [[*map(", ".join, (s.ops, s.dtypes, s.forms)), s.reason] for s in skips]
-    return HEAD.format(command=command) + "".join(
+    return HEAD.format(command=command, samples=samples) + "".join(
         [
             _table(["form", *dtypes], rows),
             "\n## Listed in `tests/ops/skips.toml`\n\n",
