@@ -1,6 +1,5 @@
 """Makes the package `sweep` importable, and runs its workers for the selected tests."""
 
-import json
 import os
 import pathlib
 import sys
@@ -31,13 +30,12 @@ class Sweep:
 
     def check(self, case):
         """What is wrong with a case: nothing, or what a person needs to know."""
-        from sweep import skips
+        from sweep import skips, table
 
         results = self.pool.result(case)
         if self.file:
-            record = {"op": case.op, "dtype": case.dtype, "results": results}
             with open(self.file, "a") as file:
-                file.write(json.dumps(record) + "\n")
+                file.write(table.record(case, results))
         return skips.judge(case, results, self.listed[case])
 
 

@@ -148,10 +148,10 @@ struct Boxed final : c10::OperatorKernel {
   c10::SmallVector<int8_t, 4> returns;  // argument that it is, -1: a new tensor, -2: an int that nothing reads
 
   Boxed(uint32_t id, const c10::FunctionSchema& schema) : id(id), arguments(schema.arguments().size()) {
-    for (size_t i = 0; i < arguments; i++) {
-      const auto* alias = schema.arguments()[i].alias_info();
-      if (alias && alias->isWrite()) mutated.push_back(static_cast<uint8_t>(i));
-    }
+    for (uint8_t i = 0; i < arguments; i++)
+      if (schema.arguments()[i].alias_info() && schema.arguments()[i].alias_info()->isWrite()) mutated.push_back(i);
+    // `out=` comes first, as in a row's results.
+    std::stable_partition(mutated.begin(), mutated.end(), [&](auto i) { return schema.arguments()[i].kwarg_only(); });
     size_t next = 0;
     for (const auto& r : schema.returns()) {
       const auto* alias = r.alias_info();
@@ -172,9 +172,10 @@ struct Boxed final : c10::OperatorKernel {
     finish(stack, results);
   }
   bool run(const Frame& frame, c10::ArrayRef<at::Tensor> targets, c10::SmallVector<TpuResult, 8>& results) const {
-    // Operators on lists give as many tensors as their longest list, of tensors or of numbers, has.
-    const auto list = id == kGraph ? static_cast<size_t>(frame.args[1].v.i) : frame.tensors.capacity();
-    results.resize(list_result ? list : returns.size() + targets.size());
+    // Operators on lists give at most as many tensors as their lists have members.
+    size_t most = id == kGraph ? static_cast<size_t>(frame.args[1].v.i) : returns.size() + targets.size();
+    for (const auto& a : frame.args) most += list_result ? a.len : 0;
+    results.resize(most);
     const auto rc = call(id, frame.args, frame.generator, results);
     if (rc != kResize) return tpu_check(rc), true;
     for (const auto& r : results) {
@@ -206,8 +207,7 @@ struct Boxed final : c10::OperatorKernel {
         while (next < results.size()) list.push_back(wrap(results[next++]));
         out.emplace_back(std::move(list));
       } else {
-        out.emplace_back(next < results.size() ? wrap(results[next]) : at::Tensor());
-        next++;
+        out.emplace_back(next < results.size() ? wrap(results[next++]) : at::Tensor());
       }
     }
     torch::jit::drop(*stack, arguments);
@@ -247,8 +247,7 @@ TpuTensor describe(const at::Tensor& t) {
   void* cell = const_cast<void*>(impl->unsafe_storage().unsafeGetStorageImpl()->data());
   const auto dtype = static_cast<int8_t>(impl->dtype().toScalarType());
   const auto flags = static_cast<uint8_t>((t.is_conj() ? 1 : 0) | (t.is_neg() ? 2 : 0));
-  const auto ndim = static_cast<int32_t>(sizes.size());
-  return {cell, sizes.data(), strides.data(), impl->storage_offset(), ndim, dtype, flags};
+  return {cell, sizes.data(), strides.data(), impl->storage_offset(), static_cast<int32_t>(sizes.size()), dtype, flags};
 }
 
 void assign(const at::Tensor& target, const at::Tensor& source) {

@@ -1,6 +1,6 @@
 //! From a call's arguments to its program: reads, the operator, writes.
 use crate::{
-    Arg, Context, Kernel, Result, Tensor,
+    Arg, Cell, Context, Kernel, Result, Tensor,
     gather::{Input, slot, view_of},
     layout,
     view::{View, reinterpret},
@@ -60,6 +60,8 @@ struct Lowering<'a> {
     numbers: u32,
     /// Sizes and strides of the tensors read, for the layout of results.
     operands: Vec<(Dims, Dims)>,
+    /// Their storages.
+    read: Vec<&'a Cell>,
 }
 
 /// A mutated tensor, with the slots it was given.
@@ -107,6 +109,7 @@ fn start<'a>(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Result<Sta
         inputs: SmallVec::new(),
         numbers: 0,
         operands: Vec::new(),
+        read: Vec::new(),
     };
     let mut op_args = Vec::with_capacity(kernel.params.len() + 1);
     for (param, index) in kernel.params.iter().zip(&kernel.plan.args) {
@@ -174,6 +177,7 @@ impl<'a> Lowering<'a> {
 
     fn tensor(&mut self, t: &Tensor<'a>) -> Result<Value> {
         self.operands.push((t.sizes.into(), t.strides.into()));
+        self.read.push(t.cell);
         if t.sizes.contains(&0) {
             return Ok(self.b.full(0, t.dtype, t.sizes));
         }
@@ -258,7 +262,7 @@ impl<'a> Lowering<'a> {
         for v in &outs[..fresh] {
             new.push(self.fresh(kernel, *v, &mut values)?);
         }
-        let resize = self.resizes(kernel, &outs[fresh..], targets);
+        let resize = self.resizes(kernel, &outs[fresh..], targets)?;
         let mut written = Vec::new();
         let mut aliases = Vec::new();
         if resize.is_empty() {
@@ -346,23 +350,32 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Targets that have to be resized. One that is read as well would change under the call.
     fn resizes(
         &self,
         kernel: &Kernel,
         outs: &[Value],
         targets: &[Target<'_>],
-    ) -> Vec<(usize, Fresh)> {
-        let differs = |(i, (v, t)): (usize, (&Value, &Target<'_>))| {
-            let same = self.b.ty(*v).dims.as_slice() == t.tensor.sizes;
-            (!same).then(|| (i, self.described(*v, &self.order(kernel, *v))))
-        };
-        let pairs = outs.iter().zip(targets).enumerate();
-        let list = pairs.filter_map(differs);
-        if kernel.plan.out {
-            list.collect()
-        } else {
-            Vec::new()
+    ) -> Result<Vec<(usize, Fresh)>> {
+        if !kernel.plan.out {
+            return Ok(Vec::new());
         }
+        let mut list = Vec::new();
+        for (i, (v, t)) in outs.iter().zip(targets).enumerate() {
+            if self.b.ty(*v).dims.as_slice() == t.tensor.sizes || self.b.is_undefined(*v) {
+                continue;
+            }
+            if self.read.iter().any(|c| std::ptr::eq(*c, t.tensor.cell)) {
+                return Err(OpError::runtime(
+                    "unsupported operation: some elements of the input tensor and the written-to \
+                     tensor refer to a single memory location. Please clone() the tensor before \
+                     performing the operation.",
+                )
+                .into());
+            }
+            list.push((i, self.described(*v, &self.order(kernel, *v))));
+        }
+        Ok(list)
     }
 
     fn write(
@@ -374,6 +387,9 @@ impl<'a> Lowering<'a> {
         written: &mut Vec<(u32, usize)>,
     ) -> Result<()> {
         for (value, target) in outs.iter().zip(targets) {
+            if self.b.is_undefined(*value) {
+                continue; // The row leaves this tensor alone.
+            }
             let value = self.fit(kernel, *value, &target.tensor)?;
             let Some(slot) = target.slot else {
                 continue;

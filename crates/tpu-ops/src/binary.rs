@@ -563,11 +563,11 @@ fn cross(b: &mut B, x: Value, y: Value, dim: i64) -> Result<Value> {
         "linalg.cross: inputs must have the same number of dimensions."
     );
     let both = together(b, &[x, y])?;
-    let dim = check::dim(dim, rx)?;
+    let (asked, dim) = (dim, check::dim(dim, rx)?);
     let sizes = [b.dims(x), b.dims(y)].map(|d| d.get(dim as usize).copied().unwrap_or(1));
     ensure!(
         sizes == [3, 3],
-        "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
+        "linalg.cross: inputs dimension {asked} must have length 3. Got {} and {}",
         sizes[0],
         sizes[1]
     );

@@ -156,7 +156,8 @@ fn rows(b: &mut B, x: Value, dim: i64) -> Result<Value> {
     Ok(b.reshape(x, &[n, width])?)
 }
 
-/// The inverse of [`rows`] for `n` rows, `dims` being the shape it started from.
+/// The inverse of [`rows`] for `n` rows, `dims` being the shape it started from. In memory the rows
+/// stay one after the other.
 fn from_rows(b: &mut B, y: Value, dims: &[i64], axis: i64, n: i64) -> Result<Value> {
     let others = (0..dims.len() as i64).filter(|i| *i != axis);
     let mut shape: Dims = Dims::from_slice(&[n]);
@@ -164,7 +165,11 @@ fn from_rows(b: &mut B, y: Value, dims: &[i64], axis: i64, n: i64) -> Result<Val
     let y = b.reshape(y, &shape)?;
     let mut order: Dims = (1..dims.len() as i64).collect();
     order.insert(axis as usize, 0);
-    Ok(b.transpose(y, &order)?)
+    let y = b.transpose(y, &order)?;
+    let mut in_memory: Dims = (0..dims.len() as i64).filter(|i| *i != axis).collect();
+    in_memory.insert(0, axis);
+    b.set_order(y, &in_memory);
+    Ok(y)
 }
 
 fn consecutive_count(

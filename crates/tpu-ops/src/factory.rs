@@ -5,27 +5,46 @@
 use crate::{
     Arg, Ignored, Op, Result, Scalar,
     error::ensure,
+    formula::formulas,
     op::op,
     promote::cast,
     reduce::position_dtype,
     scan::cumulative_sum,
     sort::{Side, count_before},
 };
-use tpu_hlo::{Builder, DType, Direction, Number, Value};
+use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("arange.start_out", arange).sized(arange_size),
-    op!("eye.m_out",        |b: &mut B, n, m, t| eye(b, n, m, t)),
-    op!("eye.out",          |b: &mut B, n, t| eye(b, n, n, t)),
-    op!("linspace.out",     linspace),
-    op!("logspace.out",     logspace),
-    op!("range.out",        arange).sized(range_size),
-    op!("tril_indices",     tril_indices),
-    op!("triu_indices",     triu_indices),
+    op!("_efficientzerotensor",  zeros),
+    op!("arange.start_out",      arange).sized(arange_size),
+    op!("eye.m_out",             |b: &mut B, n, m, t| eye(b, n, m, t)),
+    op!("eye.out",               |b: &mut B, n, t| eye(b, n, n, t)),
+    op!("linspace.out",          linspace),
+    op!("logspace.out",          logspace),
+    op!("range.out",             arange).sized(range_size),
+    op!("tril_indices",          tril_indices),
+    op!("triu_indices",          triu_indices),
 ];
+
+/// Zeros, as an undefined gradient's stand-in.
+fn zeros(
+    b: &mut B,
+    size: Dims,
+    dtype: Option<DType>,
+    _layout: Ignored,
+    _device: Ignored,
+    _pin_memory: Ignored,
+) -> Result<Value> {
+    ensure!(
+        size.iter().all(|n| *n >= 0),
+        "Trying to create tensor with negative dimension"
+    );
+    let dtype = dtype.unwrap_or(b.settings.default_dtype);
+    Ok(b.full(0, dtype, &size))
+}
 
 /// The dtype that steps between numbers are computed in: PyTorch's accumulation type, which is
 /// float64 on a CPU.
@@ -112,8 +131,7 @@ fn eye(b: &mut B, n: i64, m: i64, dtype: DType) -> Result<Value> {
 }
 
 fn linspace(b: &mut B, start: Scalar, end: Scalar, steps: i64, dtype: DType) -> Result<Value> {
-    let acc = spacing_dtype(b, dtype);
-    let ends = (cast(b, start.0, acc), cast(b, end.0, acc));
+    let ends = ends(b, (start, end), dtype)?;
     let y = spaced(b, ends, steps)?;
     Ok(cast(b, y, dtype))
 }
@@ -127,13 +145,25 @@ fn logspace(
     base: Scalar,
     dtype: DType,
 ) -> Result<Value> {
-    let acc = spacing_dtype(b, dtype);
-    let ends = (cast(b, start.0, acc), cast(b, end.0, acc));
+    let ends = ends(b, (start, end), dtype)?;
     let y = spaced(b, ends, steps)?;
-    let base = cast(b, base.0, acc);
+    let base = cast(b, base.0, b.dtype(y));
     let base = b.broadcast(base, &[steps])?;
     let y = b.power(base, y)?;
     Ok(cast(b, y, dtype))
+}
+
+/// Both ends in the type that is computed in; those of integers are integers.
+fn ends(b: &mut B, (start, end): (Scalar, Scalar), dtype: DType) -> Result<(Value, Value)> {
+    let acc = spacing_dtype(b, dtype);
+    let ends = (cast(b, start.0, acc), cast(b, end.0, acc));
+    if !dtype.is_int() {
+        return Ok(ends);
+    }
+    let [start, end] = formulas(b, [ends.0, ends.1], |ends| {
+        ends.map(|x| x.lt(0.0).pick(x.ceil(), x.floor()))
+    })?;
+    Ok((start, end))
 }
 
 /// Integers are spaced in floating point.

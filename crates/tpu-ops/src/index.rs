@@ -239,7 +239,8 @@ pub(crate) fn out_of_range(size: i64) -> String {
     format!("IndexError: out of range: tried to access index {{}} on a tensor of {size} elements.")
 }
 
-/// One row of coordinates for each element that differs from zero.
+/// One row of coordinates for each element that differs from zero; in memory one line of them for
+/// each dimension.
 fn nonzero(b: &mut B, x: Value, count: i64) -> Result<Value> {
     let dims = b.dims(x);
     if count == 0 || dims.is_empty() {
@@ -251,7 +252,9 @@ fn nonzero(b: &mut B, x: Value, count: i64) -> Result<Value> {
         *column = b.convert(*column, DType::I64);
         *column = b.reshape(*column, &[count, 1])?;
     }
-    Ok(b.concatenate(&columns, 1)?)
+    let rows = b.concatenate(&columns, 1)?;
+    b.set_order(rows, &[1, 0]);
+    Ok(rows)
 }
 
 /// [`nonzero`] of a given length: cut, or filled up with `fill`.

@@ -301,7 +301,8 @@ fn native_dropout_backward(b: &mut B, grad: Value, mask: Value, scale: Scalar) -
     let (grad, mask) = (grad, cast(b, mask, DType::Bool));
     let dims = broadcast_shapes(&[&b.dims(grad), &b.dims(mask)])?;
     let (grad, mask) = (b.broadcast(grad, &dims)?, b.broadcast(mask, &dims)?);
-    masked(b, grad, mask, scale.0, b.dtype(grad))
+    let dtype = float_of(b, b.dtype(grad));
+    masked(b, grad, mask, scale.0, dtype)
 }
 
 /// As `native_dropout` with the probability of keeping; the mask is bytes.

@@ -207,14 +207,19 @@ pub fn plan(schemas: &[Schema]) -> Vec<Option<Plan>> {
         .collect()
 }
 
+/// Arguments that an overload writes without a mark in its schema.
+fn unmarked(schema: &Schema) -> &'static [usize] {
+    let found = UNMARKED.iter().find(|(name, _)| *name == schema.name);
+    found.map_or(&[], |(_, positions)| positions)
+}
+
 fn direct(schema: &Schema) -> Option<Plan> {
     let op = get(&schema.full_name())?;
-    let unmarked = UNMARKED.iter().find(|(name, _)| *name == schema.name);
     Some(Plan {
         op,
         args: (0..schema.args.len()).collect(),
         fresh: schema.returns.len(),
-        mutated: unmarked.map_or_else(Vec::new, |(_, positions)| positions.to_vec()),
+        mutated: unmarked(schema).to_vec(),
         out: false,
         dtype_of_out: false,
     })
@@ -242,17 +247,17 @@ fn mutable(schema: &Schema, functional: &FxHashMap<&str, Vec<&Schema>>) -> Optio
             .filter(|f| schema.same_parameters(f))
             .find_map(|f| get(&f.full_name()))
     })?;
-    let mutated = schema
-        .args
-        .iter()
-        .enumerate()
-        .filter(|(_, a)| a.mutable)
-        .map(|(i, _)| i);
+    let mutable = |i: &usize| schema.args[*i].mutable;
+    let of_out = |i: &usize| schema.args[*i].kwarg_only;
+    // Results come first in a row, then the new values of what is written besides.
+    let (mut mutated, others): (Vec<_>, Vec<_>) =
+        (0..schema.args.len()).filter(mutable).partition(of_out);
+    mutated.extend(others.iter().chain(unmarked(schema)));
     Some(Plan {
         op,
         args: schema.read_args().map(|(i, _)| i).collect(),
         fresh: schema.returns.iter().filter(|alias| !**alias).count(),
-        mutated: mutated.collect(),
+        mutated,
         out: schema.is_out(),
         dtype_of_out: own.is_some(),
     })
@@ -352,6 +357,24 @@ mod tests {
             let [row, form] = [row, form].map(|i| plans[i].as_ref().map(|p: &Plan| p.op.name));
             assert!(row.is_some() && row == form, "{row:?} {form:?}");
         }
+    }
+
+    #[test]
+    fn results_stand_before_what_is_written_besides() {
+        let written = |text: &str| {
+            let twin = parse(
+                "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? \
+                 bias, Tensor running_mean, Tensor running_var, bool training, float momentum, \
+                 float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+            );
+            let plans = plan(&[twin, parse(text)]);
+            plans[1].as_ref().map(|p| p.mutated.clone())
+        };
+        let legit = "aten::_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, \
+                     Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float \
+                     momentum, float eps, *, Tensor(d!) out, Tensor(e!) save_mean, Tensor(f!) \
+                     save_invstd) -> (Tensor(d!), Tensor(e!), Tensor(f!))";
+        assert_eq!(written(legit), Some(vec![8, 9, 10, 3, 4]));
     }
 
     proptest! {

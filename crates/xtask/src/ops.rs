@@ -12,7 +12,6 @@ use tpu_ops::schema::{self, Schema};
 const NOT_ROWS: &[&str] = &[
     "_copy_from",
     "_copy_from_and_resize",
-    "_efficientzerotensor",
     "_foobar",
     "_fused_sdp_choice",
     "_local_scalar_dense",

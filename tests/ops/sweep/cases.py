@@ -13,13 +13,17 @@ SEED = 20261130
 # Share of the operators that a run without `--full` takes, so that it stays within minutes.
 SHARE = 1 / 12
 
-FORMS = ("forward", "gradient", "inplace", "out", "layouts", "sizes", "errors")
+FORMS = ("forward", "gradient", "gradgrad", "inplace", "out", "layouts", "sizes", "errors")
 
 # How many samples of an operator each form takes; None: all.
-SAMPLE = dict(forward=6, gradient=3, inplace=2, out=2, layouts=2, sizes=2, errors=4)
+SAMPLE = dict(
+    forward=6, gradient=3, gradgrad=1, inplace=2, out=2, layouts=2, sizes=2, errors=4
+)  # fmt: skip
 # The second dtype of an operator: what is not about dtypes has been seen with the first.
-BRIEF = dict(forward=4, gradient=1, inplace=1, out=1, layouts=1, sizes=0, errors=0)
-FULL = dict(forward=None, gradient=None, inplace=None, out=None, layouts=24, sizes=24, errors=None)
+BRIEF = dict(
+    forward=4, gradient=1, gradgrad=0, inplace=1, out=1, layouts=1, sizes=0, errors=0
+)  # fmt: skip
+FULL = dict.fromkeys(FORMS) | dict(gradgrad=12, layouts=24, sizes=24)
 
 
 @dataclass(frozen=True)

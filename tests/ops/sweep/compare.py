@@ -57,6 +57,22 @@ def same(got, expected, known=None, reference=None, values=True):
             raise Mismatch(f"result {index}: {found}") from None
 
 
+def same_strides(got, expected):
+    """Raises `Mismatch` where a dimension of several elements lies otherwise in memory."""
+    pairs = zip(pytree.tree_leaves(got), pytree.tree_leaves(expected))
+    for index, (here, there) in enumerate(pairs):
+        if not isinstance(there, torch.Tensor) or there.layout != torch.strided:
+            continue
+        if _strides(here) != _strides(there):
+            raise Mismatch(f"result {index}: strides {here.stride()} instead of {there.stride()}")
+
+
+def _strides(tensor):
+    if tensor.numel() == 0:
+        return []
+    return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
+
+
 class _Inexact(Mismatch):
     """Values differ by more than the tolerance."""
 

@@ -42,7 +42,6 @@ INVARIANTS = {
     "log_normal": _between(0, float("inf")),
     "multinomial": lambda result, source: _between(0, source.shape[-1] - 1)(result, source),
     "nn.functional.dropout": _is_scaled_or_zero,
-    "rand_like": _between(0, 1),
     "uniform": lambda result, _: bool(result.isfinite().all()),
 }
 

@@ -14,6 +14,16 @@ from .compare import Mismatch
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 
+# Operators whose results lie on the CPU as its libraries leave them, which no other device follows:
+# MKL's Fourier transforms have the dimension transformed last first, LAPACK's least squares are
+# the upper rows of the right-hand sides.
+OWN_STRIDES = ("fft.", "stft", "istft", "linalg.lstsq")
+
+# Operators whose second result names one of equal elements, PyTorch leaves open which: where their
+# `dim` stands among the arguments after the first.
+TIES = {"kthvalue": 1, "mode": 0, "topk": 1}
+
+
 class NotACase(Exception):
     """The CPU refuses the call, so that there is nothing to compare with."""
 
@@ -34,7 +44,7 @@ class Subject:
         """Raises `Mismatch` unless `run(tree)` does the same on the device as on the CPU.
 
         Compared are the results and, because an operator must not write what it only reads, every
-        storage that the arguments lie in.
+        storage that the arguments lie in; of a `functional` call the strides of the results too.
         """
         expected, storages, drew = self.on_cpu(run, tree)
         if drew:
@@ -48,6 +58,8 @@ class Subject:
         exact = lambda: _wide(run, tree)[0]  # noqa: E731
         values = self.op.full_name not in draws.UNDEFINED
         compare.same(got, expected, self.known, exact, values)
+        if functional and not self.op.full_name.startswith(OWN_STRIDES):
+            compare.same_strides(got, expected)
         exact = lambda: _wide(run, tree)[1]  # noqa: E731
         try:
             compare.same(moved.bases, storages, self.known, exact, values)
@@ -81,14 +93,26 @@ def _wide(run, tree):
         return None, None
 
 
+def call(subject, tree):
+    """The operator's results; elements in the place of indices that may differ."""
+    first, args, kwargs = tree
+    results = subject.op(first, *args, **kwargs)
+    position = TIES.get(subject.op.full_name)
+    if position is None or first.numel() == 0 or first.ndim == 0:
+        return results
+    dim = kwargs.get("dim", args[position] if len(args) > position else -1)
+    values, index = results
+    index = index if index.ndim == first.ndim else index.unsqueeze(dim)
+    return values, first.gather(dim, index)
+
+
 def arguments(sample):
     return (sample.input, tuple(sample.args), dict(sample.kwargs))
 
 
 def forward(subject, sample):
     def run(tree):
-        first, args, kwargs = tree
-        return sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+        return sample.output_process_fn_grad(call(subject, tree))
 
     with torch.no_grad():
         subject.agree(run, arguments(sample), functional=True)
@@ -98,13 +122,34 @@ def gradient(subject, sample):
     def run(tree):
         first, args, kwargs = tree
         results = sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
-        outs = [t for t in trees.tensors(results) if t.requires_grad]
         ins = [t for t in trees.tensors(tree) if t.requires_grad]
-        if not outs or not ins:
-            raise NotACase
-        return torch.autograd.grad(outs, ins, [_cotangent(t) for t in outs], allow_unused=True)
+        return _grad(trees.tensors(results), ins)
 
     subject.agree(run, arguments(sample))
+
+
+def gradgrad(subject, sample):
+    """Gradients of the gradient, by the arguments and by what it was multiplied with."""
+
+    def run(tree):
+        first, args, kwargs = tree
+        results = sample.output_process_fn_grad(subject.op(first, *args, **kwargs))
+        ins = [t for t in trees.tensors(tree) if t.requires_grad]
+        outs = [t for t in trees.tensors(results) if t.requires_grad]
+        given = [_cotangent(t).requires_grad_() for t in outs]
+        once = _grad(outs, ins, given, create_graph=True)
+        return _grad([t for t in once if t is not None], [*ins, *given])
+
+    subject.agree(run, arguments(sample))
+
+
+def _grad(outs, ins, given=None, create_graph=False):
+    """What `torch.autograd.grad` gives for those of `outs` that have a gradient."""
+    outs = [t for t in outs if t.requires_grad]
+    if not outs or not ins:
+        raise NotACase
+    given = given or [_cotangent(t) for t in outs]
+    return torch.autograd.grad(outs, ins, given, create_graph=create_graph, allow_unused=True)
 
 
 def _cotangent(result):
@@ -151,7 +196,8 @@ def out(subject, sample):
             for mine, theirs in zip(trees.tensors(given), trees.tensors(target)):
                 if mine is not theirs:
                     raise Mismatch("the result is not `out`")
-            return [(t, t.stride()) if t.numel() else t for t in trees.tensors(given)]
+            laid = not op.full_name.startswith(OWN_STRIDES)
+            return [(t, t.stride()) if laid and t.numel() else t for t in trees.tensors(given)]
 
         for kind in (_into_view, _into_empty):
             target = trees.map_leaves(kind, results)
@@ -215,7 +261,7 @@ def other_layouts(subject, sample):
             return chosen[-1]
 
         def run(tree):
-            return variant(tree[0], *tree[1], **tree[2])
+            return call(subject, tree) if variant is op else variant(tree[0], *tree[1], **tree[2])
 
         with torch.no_grad():
             tree = layouts.relaid(arguments(sample), next_kind)
@@ -230,7 +276,7 @@ def other_sizes(subject, sample):
     """The sample without elements along its first and its last dimension, and with one alone."""
 
     def run(tree):
-        return subject.op(tree[0], *tree[1], **tree[2])
+        return call(subject, tree)
 
     with torch.no_grad():
         given = arguments(sample)
@@ -293,15 +339,17 @@ def samples(subject, form):
     if form == "errors":
         wrong = op.error_inputs("cpu") if op.error_inputs_func else []
         return list(wrong)
-    if form == "gradient":
+    if form in ("gradient", "gradgrad"):
+        supported = op.supports_autograd if form == "gradient" else op.supports_gradgrad
         differentiable = subject.dtype in op.supported_backward_dtypes("cpu")
-        return subject.samples(True) if op.supports_autograd and differentiable else []
+        return subject.samples(True) if supported and differentiable else []
     return subject.samples()
 
 
 CHECKS = {
     "forward": forward,
     "gradient": gradient,
+    "gradgrad": gradgrad,
     "inplace": inplace,
     "out": out,
     "layouts": other_layouts,

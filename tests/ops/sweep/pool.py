@@ -119,7 +119,7 @@ class Pool:
         job = {
             "op": case.op,
             "dtype": case.dtype,
-            "forms": {form: forms[form] for form in cases.FORMS if forms[form] != 0},
+            "forms": {form: forms[form] for form in cases.FORMS if forms.get(form, 0) != 0},
             "until_failure": sorted(until_failure),
         }
         self.results[case] = Future()

@@ -80,17 +80,16 @@ def move(tree, device, wide=False):
 
 
 def map_leaves(function, tree):
-    """`tree` with `function` applied to every leaf; a `device="cpu"` counts as a device."""
+    """`tree` with `function` applied to every leaf; the text "cpu" counts as a device."""
     return pytree.tree_map(function, _devices(tree))
 
 
 def _devices(tree):
     if isinstance(tree, dict):
-        known = {key: _devices(value) for key, value in tree.items()}
-        return known | ({"device": torch.device("cpu")} if tree.get("device") == "cpu" else {})
+        return {key: _devices(value) for key, value in tree.items()}
     if type(tree) in (list, tuple):
         return type(tree)(_devices(value) for value in tree)
-    return tree
+    return torch.device("cpu") if isinstance(tree, str) and tree == "cpu" else tree
 
 
 def leaves(tree):

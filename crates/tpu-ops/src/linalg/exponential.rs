@@ -1,6 +1,6 @@
 //! The matrix exponential.
 use super::{identity, multiply, square};
-use crate::{Error, Result, formula::formula};
+use crate::{Error, Result, formula::formula, promote};
 use smallvec::smallvec;
 use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
@@ -20,6 +20,11 @@ fn limit(dtype: DType) -> f64 {
 /// `exp(a)` by scaling and squaring: a Taylor polynomial of `a / 2^s`, squared `s` times, where
 /// `s` makes the norm small enough
 pub(super) fn matrix_exp(b: &mut B, a: Value) -> Result<Value> {
+    if matches!(b.dtype(a), DType::F16 | DType::BF16) {
+        let wide = promote::widen(b, a);
+        let y = matrix_exp(b, wide)?;
+        return Ok(b.convert(y, b.dtype(a)));
+    }
     let m = square(b, a, "linalg.matrix_exp", "linalg_matrix_exp_cpu")?;
     if b.ty(a).numel() == 0 {
         return Ok(a);

@@ -100,6 +100,17 @@ impl Rivals {
             b.dims(target),
             scores.dims
         );
+        if let Some(dims) = weight.map(|w| b.dims(w)) {
+            ensure!(
+                dims.as_slice() == [c],
+                "inconsistent weight size, expected {c} but got {dims:?}"
+            );
+        }
+        ensure!(
+            b.dtype(target) == DType::I64,
+            "expected scalar type Long but found {}",
+            b.dtype(target).torch()
+        );
         check::bounds(b, target, (0, c), "RuntimeError: target out of range")?;
         let column = b.reshape(target, &[n, 1])?;
         let column = b.broadcast(column, &[n, c])?;
@@ -133,11 +144,7 @@ fn across(b: &mut B, mask: Value, x: Value) -> Result<Value> {
 }
 
 fn picked_weight(b: &mut B, right: Value, weight: Value, scores: &Scores) -> Result<Value> {
-    let (got, c) = (b.dims(weight), scores.classes);
-    ensure!(
-        got.as_slice() == [c],
-        "inconsistent weight size: {got:?} for {c} classes"
-    );
+    let c = scores.classes;
     let weight = cast(b, weight, opmath(scores.dtype));
     let rows = b.broadcast(weight, &[scores.samples, c])?;
     across(b, right, rows)

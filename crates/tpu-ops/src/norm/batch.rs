@@ -129,7 +129,8 @@ fn scales(
     }
 }
 
-/// Output, mean and reciprocal deviation, and in training the new running statistics.
+/// Output, mean and reciprocal deviation (no elements in evaluation), and in training the new
+/// running statistics.
 #[allow(clippy::too_many_arguments, reason = "the schema's")]
 fn batch_norm(
     b: &mut B,
@@ -150,20 +151,25 @@ fn batch_norm(
         ("bias", bias),
     ];
     parameters_fit(b, input, parameters)?;
+    let sizes = b.dims(input).to_vec();
+    ensure!(
+        !training || !sizes.contains(&0),
+        "input tensor must have at least one element, but got input_sizes = {sizes:?}"
+    );
     let by = scales(b, input, running, training, eps)?;
     let out = normalize(b, input, weight, bias, &by)?;
-    let next = match (running, by.var) {
-        (Some(running), Some(var)) => {
-            let n = count(b, input, &axes);
-            Some(updated(b, running, (by.mean, var), n, momentum)?)
-        }
-        _ => None,
+    let Some(var) = by.var else {
+        let nothing = b.full(0, b.dtype(by.mean), &[0]);
+        return Ok(([out, nothing, nothing].as_slice().into(), None));
     };
-    Ok(([out, by.mean, by.invstd].as_slice().into(), next))
+    let n = count(b, input, &axes);
+    let next = running.map(|running| updated(b, running, (by.mean, var), n, momentum));
+    let outs = [out, by.mean, by.invstd].as_slice().into();
+    Ok((outs, next.transpose()?))
 }
 
-/// In training the new running statistics follow the three results of the schema, when there are
-/// any: the schema does not mark that they are written.
+/// The new running statistics follow the three results of the schema, when there are any: the
+/// schema does not mark that they are written. Evaluation leaves them alone.
 #[allow(clippy::too_many_arguments, reason = "the schema's")]
 pub(super) fn native(
     b: &mut B,
@@ -178,7 +184,10 @@ pub(super) fn native(
 ) -> Result<Outs> {
     let running = running_mean.zip(running_var);
     let (mut outs, next) = batch_norm(b, input, weight, bias, running, training, momentum, eps)?;
-    outs.extend(next.into_iter().flat_map(|(mean, var)| [mean, var]));
+    if running.is_some() {
+        let (mean, var) = next.unwrap_or_else(|| (b.undefined(), b.undefined()));
+        outs.extend([mean, var]);
+    }
     Ok(outs)
 }
 

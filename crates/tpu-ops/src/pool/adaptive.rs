@@ -27,7 +27,12 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
         "{op}(): Expected {few}D or {many}D tensor, but got {:?}",
         dims.as_slice()
     );
-    ensure!(out.len() == N, "{op}: output_size must be {N}");
+    let of_max = op.contains("max");
+    ensure!(out.len() == N || of_max, "{op}: output_size must be {N}");
+    ensure!(
+        out.len() == N,
+        "{op}(): internal error: output_size.size() must be {N}"
+    );
     let batch = dims.len() - few;
     // The average of planes looks at the planes only, the others at all but the batch.
     let planes = if op == "adaptive_avg_pool2d" { N } else { few };
@@ -39,8 +44,14 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
             dims.as_slice()
         );
     }
+    let negative = out.iter().find(|n| **n < 0).copied().unwrap_or(0);
+    let result = [&dims[..=batch], out].concat();
     ensure!(
-        out.iter().all(|n| *n >= 0),
+        negative == 0 || !of_max,
+        "Trying to create tensor with negative dimension {negative}: {result:?}"
+    );
+    ensure!(
+        negative == 0,
         "{op}: elements of output_size must be greater than or \
              equal to 0"
     );
