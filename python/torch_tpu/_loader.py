@@ -123,8 +123,7 @@ def _is_installed(distribution: str) -> bool:
 def _register() -> None:
     import torch
 
-    from torch_tpu import _device, _optim, backends, compat
-    from torch_tpu._graph import dynamo
+    from torch_tpu import _device, _imports, _optim, backends, compat
 
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", _device)
@@ -132,7 +131,7 @@ def _register() -> None:
     torch.backends.tpu = backends
     sys.modules["torch.backends.tpu"] = backends
     compat.install(available=_device.is_available())
-    dynamo.install()
+    _imports.install()
     _optim.install()
     atexit.register(native().flush)
 

@@ -4,8 +4,9 @@ import copy
 
 import pytest
 import torch
-import torch_tpu
 from torch import nn
+
+import torch_tpu
 
 MANY = 100
 

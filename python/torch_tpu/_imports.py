@@ -1,8 +1,9 @@
-"""What Dynamo is told: which backend takes the device's tensors, and not to trace this package.
+"""What parts of PyTorch are told when they are imported.
 
-PyTorch has a call for each, ``torch.compiler.set_default_backend`` and ``trace_rules.add``, in a
-package that takes a second to import. So they are made when that package is imported, not when
-``torch`` is.
+PyTorch has a call for each of these: ``torch.compiler.set_default_backend`` says which backend
+takes the device's tensors, ``trace_rules.add`` keeps Dynamo from tracing this package,
+``Backend.register_backend`` names the backend of ``torch.distributed``. They are in packages that
+take up to a second to import. So they are made when those are imported, not when ``torch`` is.
 """
 
 import importlib.abc
@@ -28,7 +29,12 @@ def _stay_out(trace_rules) -> None:
     trace_rules.add("torch_tpu")
 
 
+def _name_the_backend(distributed_c10d) -> None:
+    distributed_c10d.Backend.register_backend("tpu_dist", _process_group, devices=["tpu"])
+
+
 _CALLS = {
+    "torch.distributed.distributed_c10d": _name_the_backend,
     "torch._dynamo.backends.registry": _take_the_default,
     "torch._dynamo.trace_rules": _stay_out,
 }
@@ -38,6 +44,12 @@ def _backend(gm, example_inputs, **kwargs):
     from torch_tpu._graph.backend import default
 
     return default(gm, example_inputs, **kwargs)
+
+
+def _process_group(store, rank, size, timeout):
+    from torch_tpu._distributed import create
+
+    return create(store, rank, size, timeout)
 
 
 class _Watch(importlib.abc.MetaPathFinder):
