@@ -144,6 +144,20 @@ def test_gradients(device):
     assert count == 3  # forward, the seed of the gradient, backward
 
 
+def test_attention_has_its_gradients(device):
+    def loss(q, k, v):
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True).square().sum()
+
+    def run(device, call):
+        torch.manual_seed(0)
+        leaves = [torch.randn(2, 4, 6, 8).to(device).requires_grad_() for _ in range(3)]
+        call(*leaves).backward()
+        return [v.grad.cpu() for v in leaves]
+
+    compiled = torch.compile(loss, backend="tpu", fullgraph=True)
+    same(run(device, compiled), run("cpu", loss))
+
+
 def test_random_numbers_are_those_of_eager_mode(device):
     def call(x):
         return functional.dropout(x, 0.4) + torch.rand_like(x) * torch.randn(3, device=x.device)

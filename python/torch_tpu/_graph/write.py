@@ -10,8 +10,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from torch_tpu._graph.decompositions import aten, is_native, name_of
 
-# Operators that only make a tensor of one number: their value comes from the example, shapes from
-# the arguments.
+# Operators that only make a tensor of one number, and that number; None: an argument. The shape
+# comes from the arguments, the dtype from the traced result.
 _FILLED = {
     "empty.memory_format": 0,
     "empty_like": 0,
