@@ -48,6 +48,24 @@ pub(crate) enum Given {
     A(Arg),
 }
 
+/// Nothing given.
+pub(crate) const NONE: Given = Given::A(Arg::None);
+
+/// An `int` that is part of the program.
+pub(crate) fn int(i: i64) -> Given {
+    Given::A(Arg::Number(Number::Int(i)))
+}
+
+/// An `int[]`.
+pub(crate) fn ints(i: &[i64]) -> Given {
+    Given::A(Arg::Ints(i.into()))
+}
+
+/// A `bool`.
+pub(crate) fn flag(b: bool) -> Given {
+    Given::A(Arg::Number(Number::Bool(b)))
+}
+
 /// One line for a call: the ops of its program but for constants, the result types, and what it
 /// demands when it runs; or why it is refused.
 pub(crate) fn line(name: &str, given: &[Given]) -> String {

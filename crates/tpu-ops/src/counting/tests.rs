@@ -1,22 +1,6 @@
-use crate::{
-    Arg,
-    golden::{
-        Given::{self, A, T},
-        line,
-    },
-};
+use crate::golden::{Given::T, NONE, flag, int, line};
 use expect_test::expect;
-use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
-
-const NONE: Given = A(Arg::None);
+use tpu_hlo::DType::*;
 
 #[test]
 fn rows() {

@@ -2,21 +2,15 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, T},
-        line,
+        NONE, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
 fn float(x: f64) -> Given {
     A(Arg::Number(Number::Float(x)))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

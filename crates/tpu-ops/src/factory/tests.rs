@@ -2,21 +2,15 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, Launch},
-        line,
+        NONE, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
 fn launch(i: i64) -> Given {
     Launch(Number::Int(i))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

@@ -2,33 +2,19 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, Launch, List, T},
-        line,
+        NONE, flag, int, ints, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn ints(i: &[i64]) -> Given {
-    A(Arg::Ints(i.into()))
-}
-
 fn floats(f: &[f64]) -> Given {
     A(Arg::Floats(f.to_vec()))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
 }
 
 fn launch(i: i64) -> Given {
     Launch(Number::Int(i))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

@@ -1,20 +1,12 @@
 use crate::{
     Arg,
     golden::{
-        Given::{self, A, List, T},
-        hlo_with, line,
+        Given::{self, List, T},
+        flag, hlo_with, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number, Slot, Type};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
 
 fn list(l: &[Option<(tpu_hlo::DType, &'static [i64])>]) -> Given {
     List(l.to_vec())

@@ -1,18 +1,10 @@
 use crate::golden::{
     Given::{self, A, Launch, T},
-    T as Tensor, hlo, line,
+    T as Tensor, flag, hlo, int, line,
 };
 use crate::{Arg, get};
 use expect_test::expect;
 use tpu_hlo::{Builder, DType::*, Number, Slot, Type};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
 
 fn half() -> Given {
     Launch(Number::Float(0.5))

@@ -1,7 +1,7 @@
 use crate::Arg;
 use crate::golden::{
     Given::{self, A, Launch, T},
-    hlo_with, line,
+    NONE, hlo_with, line,
 };
 use expect_test::expect;
 use tpu_hlo::{DType, DType::*, Number, Slot, Type};
@@ -25,8 +25,6 @@ fn number() -> Given {
 fn mask(x: &[bool]) -> Given {
     A(Arg::Bools(x.into()))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn layer_norm_rounds_once() {

@@ -2,15 +2,11 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, T},
-        line,
+        int, line,
     },
 };
 use expect_test::expect;
-use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
+use tpu_hlo::DType::*;
 
 fn ints(list: &[i64]) -> Given {
     A(Arg::Ints(list.into()))

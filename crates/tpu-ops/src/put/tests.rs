@@ -2,22 +2,14 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, List, T},
-        line,
+        flag, int, line,
     },
 };
 use expect_test::expect;
-use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
+use tpu_hlo::DType::*;
 
 fn ints(list: &[i64]) -> Given {
     A(Arg::Ints(list.into()))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
 }
 
 fn list(l: &[Option<(tpu_hlo::DType, &'static [i64])>]) -> Given {

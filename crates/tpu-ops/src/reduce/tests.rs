@@ -3,25 +3,15 @@ use crate::{
     golden::{
         self,
         Given::{self, A, T},
-        hlo, line,
+        NONE, flag, hlo, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
 fn ints(list: &[i64]) -> Given {
     A(Arg::Ints(list.into()))
 }
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

@@ -2,19 +2,11 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, Launch, T},
-        hlo_with, line,
+        flag, hlo_with, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number, Slot, Type};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
 
 fn word(s: &str) -> Given {
     A(Arg::Str(s.into()))

@@ -2,13 +2,11 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, Launch, T},
-        line,
+        NONE, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
-
-const NONE: Given = A(Arg::None);
 
 fn number(n: Number) -> Given {
     A(Arg::Number(n))

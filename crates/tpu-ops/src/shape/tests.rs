@@ -3,15 +3,11 @@ use crate::{
     golden::{
         self,
         Given::{self, A, Launch, List, T},
-        hlo, line,
+        NONE, hlo, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
 
 fn ints(list: &[i64]) -> Given {
     A(Arg::Ints(list.into()))
@@ -24,8 +20,6 @@ fn launch(i: i64) -> Given {
 fn list(l: &[Option<(tpu_hlo::DType, &'static [i64])>]) -> Given {
     List(l.to_vec())
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

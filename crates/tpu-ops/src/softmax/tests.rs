@@ -2,22 +2,12 @@ use crate::{
     Arg,
     golden::{
         self,
-        Given::{self, A, T},
-        hlo, line,
+        Given::{A, T},
+        NONE, flag, hlo, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

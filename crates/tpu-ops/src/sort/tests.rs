@@ -3,19 +3,11 @@ use crate::{
     golden::{
         self,
         Given::{self, A, Launch, T},
-        hlo, line,
+        NONE, flag, hlo, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
-
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
-}
 
 fn word(s: &str) -> Given {
     A(Arg::Str(s.into()))
@@ -24,8 +16,6 @@ fn word(s: &str) -> Given {
 fn launch(i: i64) -> Given {
     Launch(Number::Int(i))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

@@ -3,22 +3,14 @@ use crate::{
     golden::{
         self,
         Given::{self, A, Launch, T},
-        hlo, line,
+        NONE, flag, hlo, int, line,
     },
 };
 use expect_test::expect;
 use tpu_hlo::{DType::*, Number};
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
 fn ints(list: &[i64]) -> Given {
     A(Arg::Ints(list.into()))
-}
-
-fn flag(b: bool) -> Given {
-    A(Arg::Number(Number::Bool(b)))
 }
 
 fn float(x: f64) -> Given {
@@ -28,8 +20,6 @@ fn float(x: f64) -> Given {
 fn launch(i: i64) -> Given {
     Launch(Number::Int(i))
 }
-
-const NONE: Given = A(Arg::None);
 
 #[test]
 fn rows() {

@@ -2,21 +2,12 @@ use crate::{
     Arg,
     golden::{
         Given::{self, A, T},
-        line,
+        NONE, int, ints, line,
     },
 };
 use expect_test::expect;
-use tpu_hlo::{DType::*, Number};
+use tpu_hlo::DType::*;
 
-fn int(i: i64) -> Given {
-    A(Arg::Number(Number::Int(i)))
-}
-
-fn ints(i: &[i64]) -> Given {
-    A(Arg::Ints(i.into()))
-}
-
-const NONE: Given = A(Arg::None);
 const X: Given = T(F32, &[2, 3, 4]);
 
 #[test]
