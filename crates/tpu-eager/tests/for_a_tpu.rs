@@ -1,30 +1,10 @@
 //! What is lowered otherwise for a TPU, run on the CPU plugin as far as that knows it.
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+mod plugin;
+
+use plugin::CLIENT;
 use tpu_hlo::{Builder, DType, Module, Number, Settings, Slot, Type};
 use tpu_ops::Arg;
-use tpu_pjrt::{Client, CompileOptions, ElementType, Platform, Plugin, Shape, Signature};
-
-static CLIENT: LazyLock<Arc<Client>> = LazyLock::new(|| {
-    let plugin = Plugin::load(&plugin_path()).expect("loads");
-    Platform::Cpu.client(&plugin).expect("a client")
-});
-
-fn plugin_path() -> PathBuf {
-    if let Some(paths) = std::env::var_os("TORCH_TPU_TEST_PLUGINS") {
-        return std::env::split_paths(&paths)
-            .next()
-            .expect("a path in TORCH_TPU_TEST_PLUGINS");
-    }
-    let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten();
-    let roots: Vec<PathBuf> = pythons
-        .map(|dir| dir.path().join("site-packages"))
-        .collect();
-    Platform::Cpu
-        .find_plugin(&roots)
-        .expect("a CPU plugin: run `cargo x setup`")
-}
+use tpu_pjrt::{CompileOptions, ElementType, Shape, Signature};
 
 /// A tensor: its dtype, sizes and bytes.
 #[derive(Clone)]

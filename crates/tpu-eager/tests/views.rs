@@ -1,33 +1,12 @@
 //! Views against an index computation: what a program reads and writes through any geometry.
+mod plugin;
+
+use plugin::CLIENT;
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use tpu_eager::view::{View, reinterpret};
 use tpu_hlo::{Builder, DType, Module, Slot, Type};
-use tpu_pjrt::{
-    Arg, Buffer, Client, CompileOptions, ElementType, Platform, Plugin, Shape, Signature,
-};
-
-static CLIENT: LazyLock<Arc<Client>> = LazyLock::new(|| {
-    let plugin = Plugin::load(&plugin_path()).expect("loads");
-    Platform::Cpu.client(&plugin).expect("a client")
-});
-
-fn plugin_path() -> PathBuf {
-    if let Some(paths) = std::env::var_os("TORCH_TPU_TEST_PLUGINS") {
-        return std::env::split_paths(&paths)
-            .next()
-            .expect("a path in TORCH_TPU_TEST_PLUGINS");
-    }
-    let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten();
-    let roots: Vec<PathBuf> = pythons
-        .map(|dir| dir.path().join("site-packages"))
-        .collect();
-    Platform::Cpu
-        .find_plugin(&roots)
-        .expect("a CPU plugin: run `cargo x setup`")
-}
+use tpu_pjrt::{Arg, Buffer, CompileOptions, ElementType, Shape, Signature};
 
 #[derive(Clone, Debug)]
 struct Geometry {
