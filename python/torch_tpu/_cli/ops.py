@@ -1,24 +1,23 @@
-"""The command ``torchtpu``: questions about the device that need none."""
+"""``torchtpu ops``: which operators run on the device."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from torch_tpu._cli.table import print_json, print_table
 
 # Statuses in the order of the report: what needs attention first.
 _ORDER = ("fallback", "decomposed", "native")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and gives its exit status."""
-    parser = argparse.ArgumentParser(prog="torchtpu", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def add(commands) -> None:
+    """Adds the command's arguments to the ones of ``torchtpu``."""
     ops = commands.add_parser(
         "ops",
         help="which operators run on the device",
@@ -31,7 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ops.add_argument(
         "--model", nargs=argparse.REMAINDER, metavar="SCRIPT [ARG ...]", help="a script to run"
     )
-    given = parser.parse_args(argv)
+    ops.set_defaults(run=lambda given: _run_command(ops, given))
+
+
+def _run_command(ops: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.model is None:
         return _list(given.json)
     if not given.model:
@@ -45,9 +47,9 @@ def _list(as_json: bool) -> int:
     rows = _coverage.table()
     if as_json:
         keys = ("family", "operator", "status")
-        _print_json([dict(zip(keys, row)) for row in rows])
+        print_json([dict(zip(keys, row)) for row in rows])
         return 0
-    _print_table(("family", "operator", "status"), rows)
+    print_table(("family", "operator", "status"), rows)
     print(_summary([status for _, _, status in rows]))
     return 0
 
@@ -58,9 +60,9 @@ def _trace(command: Sequence[str], device: str, as_json: bool) -> int:
     rows.sort(key=lambda row: (_ORDER.index(row[0]), -row[1], row[2]))
     if as_json:
         keys = ("status", "calls", "operator", "first_call")
-        _print_json([dict(zip(keys, row)) for row in rows])
+        print_json([dict(zip(keys, row)) for row in rows])
     else:
-        _print_table(("status", "calls", "operator", "first call"), rows)
+        print_table(("status", "calls", "operator", "first call"), rows)
         print(_summary([row[0] for row in rows]))
     if failed:
         return 2
@@ -100,19 +102,3 @@ def _summary(statuses: Sequence[str]) -> str:
         statuses.count(kind) for kind in ("native", "decomposed", "fallback")
     )
     return f"{native} native, {decomposed} decomposed, {fallback} would leave the device"
-
-
-def _print_json(rows: object) -> None:
-    print(json.dumps(rows, indent=1))
-
-
-def _print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    lines = [tuple(str(cell) for cell in row) for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths))
-        print("  ".join(cells).rstrip())
-
-
-if __name__ == "__main__":
-    sys.exit(main())
