@@ -3,17 +3,6 @@
 
 #include <ATen/autocast_mode.h>
 
-namespace {
-// Its float16 forward can overflow where its fused sibling's cannot, so PyTorch refuses it.
-at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                                       int64_t) {
-  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n",
-              "Many models use a sigmoid layer right before the binary cross entropy layer.\nIn this case, combine the ",
-              "two layers using torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss.  ",
-              "binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
-}
-}  // namespace
-
 // The libraries are leaked: taking the registrations back at exit would race with live threads.
 void tpu_register_autocast() {
   using namespace at;  // the macros name types of this namespace
@@ -32,5 +21,4 @@ void tpu_register_autocast() {
   AT_FORALL_FP32_SET_OPT_DTYPE(FP32_OUTPUT)
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
   AT_FORALL_PROMOTE(PROMOTE)
-  m.impl("binary_cross_entropy", &refuse_binary_cross_entropy);
 }

@@ -53,9 +53,15 @@ struct Frame {
     tensors.reserve(count);  // arguments point into it
     for (size_t i = 0; i < values.size(); i++) flatten(values[i], args[i]);
   }
+  template <class... T>
+  explicit Frame(const T&... values) : args(sizeof...(T)) {
+    tensors.reserve(sizeof...(T));
+    size_t i = 0;
+    (flatten(values, args[i++]), ...);
+  }
   void flatten(const c10::IValue& v, TpuArg& a) {
+    if (v.isTensor()) return flatten(v.toTensor(), a);
     a = {};
-    if (v.isTensor()) return tensor(v.toTensor(), a);
     if (v.isNone()) return;
     if (v.isScalar()) return set_number(a, a.tag, v.toScalar());
     if (v.isString()) {
@@ -71,7 +77,8 @@ struct Frame {
       list(v, a);
     }
   }
-  void tensor(const at::Tensor& t, TpuArg& a) {
+  void flatten(const at::Tensor& t, TpuArg& a) {
+    a = {};
     if (!t.defined()) return;
     if (t.device().type() == kTpu || t.dim() > 0) {
       tensors.push_back(member(t, false));
@@ -215,6 +222,40 @@ struct Boxed final : c10::OperatorKernel {
   }
 };
 
+// The same for operators with one new tensor as their result and arguments of the types A: to box a tensor is to count
+// it once more, for which PyTorch takes the interpreter's lock.
+template <class... A>
+struct Typed {
+  Boxed kernel;
+
+  at::Tensor operator()(A... args) const {
+    c10::SmallVector<TpuResult, 8> results;
+    kernel.run(Frame(args...), {}, results);
+    return results.empty() ? at::Tensor() : wrap(results[0]);
+  }
+  static bool serves(const Boxed& kernel, const c10::FunctionSchema& schema) {
+    static const auto own = c10::inferFunctionSchemaFlattenedReturns<at::Tensor(A...)>();
+    const bool one = kernel.mutated.empty() && !kernel.list_result && schema.returns().size() == 1;
+    const auto same = [](const auto& x, const auto& y) { return *x.real_type() == *y.type(); };
+    return one && std::ranges::equal(own.arguments(), schema.arguments(), same);
+  }
+};
+
+using T = const at::Tensor&;
+using S = const at::Scalar&;
+template <class... Signatures>
+torch::CppFunction kernel_for(const c10::FunctionSchema& schema, uint32_t id, std::tuple<Signatures...>*) {
+  std::optional<torch::CppFunction> made;
+  const auto types = schema.cloneWithRealTypes(false);
+  const Boxed kernel(id, schema);
+  (void)((Signatures::serves(kernel, types) && (made.emplace(Signatures{kernel}), true)) || ...);
+  return made ? std::move(*made) : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Boxed>(kernel));
+}
+using Common = std::tuple<Typed<T>, Typed<T, T>, Typed<T, T, T>, Typed<T, S>, Typed<T, T, S>, Typed<T, S, S>,
+                          Typed<T, T, T, S>, Typed<T, T, T, S, S>, Typed<T, int64_t, bool>, Typed<T, int64_t, T>,
+                          Typed<T, int64_t, T, bool>, Typed<T, T, int64_t, bool, bool>,
+                          Typed<T, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>>>;
+
 // Runs an op on the CPU. If it draws random numbers, from a CPU generator that ours seeds.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   uint64_t bytes = 0, seed = 0, offset = 0;
@@ -305,8 +346,7 @@ extern "C" void tpu_register_kernels() {
     // Typed kernels stay, and so does the composite that copies between devices.
     const bool ours = ids[i] != UINT32_MAX && name.name != "aten::copy_" && name.name != "aten::copy";
     if (!ours || ops[i].hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) continue;
-    auto kernel = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<tpu::Boxed>(ids[i], ops[i].schema()));
-    library.impl(c10::toString(name).c_str(), std::move(kernel));
+    library.impl(c10::toString(name).c_str(), tpu::kernel_for(ops[i].schema(), ids[i], static_cast<tpu::Common*>(nullptr)));
   }
   using Key = c10::DispatchKey;
   const auto* schema =

@@ -1,22 +1,12 @@
 // Kernels that are not computation: factories, views, storage, copies between host and device.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/Functions.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/NativeFunctions.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
-#include <ATen/ops/_reshape_alias_native.h>
-#include <ATen/ops/alias_native.h>
-#include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/unfold_native.h>
-#include <ATen/ops/view_as_complex_native.h>
-#include <ATen/ops/view_as_real_native.h>
-#include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
 #include "shim.h"
@@ -44,18 +34,6 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<at::Sca
   auto* from = allocator(device, pin_memory);
   return at::detail::empty_strided_generic(size, stride, from, kKeys, c10::dtype_or_default(dtype));
 }
-Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
-  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
-}
-Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
-                  std::optional<c10::SymInt> offset) {
-  const auto start = offset ? std::optional<int64_t>(offset->expect_int()) : std::nullopt;
-  return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), start);
-}
-Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
-  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
-}
-
 void grow(at::TensorImpl* self) {
   const auto needed = at::detail::computeStorageNbytes(self->sizes(), self->strides(), self->itemsize(),
                                                        static_cast<size_t>(self->storage_offset()));
@@ -70,44 +48,40 @@ void grow(at::TensorImpl* self) {
   storage.set_nbytes(needed);
 }
 
-const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
+const Tensor& resize(const Tensor& self, IntArrayRef size, std::optional<at::MemoryFormat> format) {
   auto* impl = self.unsafeGetTensorImpl();
-  const auto dims = C10_AS_INTARRAYREF_SLOW(size);
-  for (auto d : dims) TORCH_CHECK(d >= 0, "Trying to create tensor with negative dimension ", d, ": ", dims);
-  if (impl->sizes() != dims) {
-    impl->set_sizes_contiguous(dims);
+  for (auto d : size) TORCH_CHECK(d >= 0, "Trying to create tensor with negative dimension ", d, ": ", size);
+  if (impl->sizes() != size) {
+    impl->set_sizes_contiguous(size);
     grow(impl);
   }
   if (format) impl->empty_tensor_restride(*format);
   return self;
 }
 
-Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::SymIntArrayRef size,
-                    c10::SymIntArrayRef stride) {
+Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, IntArrayRef size, IntArrayRef stride) {
   auto* impl = self.unsafeGetTensorImpl();
   TORCH_CHECK(source.device().type() == kTpu, "Attempted to set the storage of a tensor on device \"", self.device(),
               "\" to a storage on different device \"", source.device(),
               "\".  This is no longer allowed; the devices must match.");
-  const auto dims = C10_AS_INTARRAYREF_SLOW(size);
-  const auto steps = C10_AS_INTARRAYREF_SLOW(stride);
   impl->set_storage_keep_dtype(std::move(source));
-  impl->set_storage_offset(offset.expect_int());
-  const bool contiguous = steps.empty() && !dims.empty();
-  contiguous ? impl->set_sizes_contiguous(dims) : impl->set_sizes_and_strides(dims, steps);
+  impl->set_storage_offset(offset);
+  const bool contiguous = stride.empty() && !size.empty();
+  contiguous ? impl->set_sizes_contiguous(size) : impl->set_sizes_and_strides(size, stride);
   grow(impl);
   return self;
 }
 Tensor& set_whole_storage(Tensor& self, at::Storage source) {
-  const c10::SymInt numel = static_cast<int64_t>(source.nbytes() / self.itemsize());
-  return set_storage(self, std::move(source), 0, {numel}, {c10::SymInt(1)});
+  const auto numel = static_cast<int64_t>(source.nbytes() / self.itemsize());
+  return set_storage(self, std::move(source), 0, {numel}, {1});
 }
 Tensor& set_tensor(Tensor& self, const Tensor& source) {
-  return set_storage(self, source.storage(), source.storage_offset(), source.sym_sizes(), source.sym_strides());
+  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 Tensor& set_nothing(Tensor& self) {
   at::Storage storage(at::Storage::use_byte_size_t(), 0, c10::GetAllocator(kTpu)->allocate(0),
                       c10::GetAllocator(kTpu), true);
-  return set_storage(self, std::move(storage), 0, {c10::SymInt(0)}, {c10::SymInt(1)});
+  return set_storage(self, std::move(storage), 0, {0}, {1});
 }
 
 // The tensor's elements in host memory, without a copy where the device's memory is the host's.
@@ -212,10 +186,10 @@ REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &tpu::sdp_choice)
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", tpu::empty);
   m.impl("empty_strided", tpu::empty_strided);
-  m.impl("view", tpu::view);
+  m.impl("view", TORCH_FN(at::native::view));
   m.impl("alias", at::native::alias);
-  m.impl("as_strided", tpu::as_strided);
-  m.impl("_reshape_alias", tpu::reshape_alias);
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", at::native::unfold);
   m.impl("view_as_real", at::native::view_as_real);
   m.impl("view_as_complex", at::native::view_as_complex);

@@ -23,7 +23,6 @@ extern "C" int32_t tpu_is_open(void);  // src/python.rs: whether the device has 
 namespace {
 using c10::Device, c10::DeviceIndex, c10::Stream;
 
-
 thread_local DeviceIndex current_device = 0;
 thread_local c10::StreamId current_stream = 0;
 

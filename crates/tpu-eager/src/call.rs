@@ -162,7 +162,7 @@ impl Call<'_, '_> {
         let entry = self.entry(runtime, &gathered, |c| {
             lower(c.kernel, c.args, &c.context, &counts)
         })?;
-        self.finish(runtime, &gathered, entry)
+        self.finish(runtime, &mut gathered, entry)
     }
 
     /// Numbers may come from the host; what the call writes may not lie there.
@@ -198,7 +198,7 @@ impl Call<'_, '_> {
     fn finish(
         &self,
         runtime: &Runtime,
-        gathered: &Gathered<'_>,
+        gathered: &mut Gathered<'_>,
         entry: Arc<Entry>,
     ) -> Result<Outcome> {
         if !entry.resize.is_empty() {
@@ -283,7 +283,7 @@ impl Call<'_, '_> {
     fn launch(
         &self,
         runtime: &Runtime,
-        gathered: &Gathered<'_>,
+        gathered: &mut Gathered<'_>,
         entry: &Entry,
     ) -> Result<SmallVec<[Option<Cell>; 2]>> {
         if show::wants(Topic::Ops) {
@@ -308,7 +308,7 @@ impl Call<'_, '_> {
     fn bind(
         &self,
         runtime: &Runtime,
-        gathered: &Gathered<'_>,
+        gathered: &mut Gathered<'_>,
         entry: &Entry,
     ) -> Result<(Args, SmallVec<[bool; 8]>)> {
         let (seed, offset) = if entry.drawn > 0 {
@@ -319,10 +319,7 @@ impl Call<'_, '_> {
         let mut kept = SmallVec::<[Arc<Buffer>; 8]>::new();
         for (slot, dtype) in &entry.slots {
             kept.push(match *slot {
-                Slot::Buffer(i) => {
-                    let input = &gathered.inputs[i as usize];
-                    input.cell.get_or_zeros(&input.undefined)?
-                }
+                Slot::Buffer(i) => gathered.inputs[i as usize].buffer()?,
                 Slot::SEED => random(runtime, seed)?,
                 Slot::OFFSET => random(runtime, offset)?,
                 Slot::Number(i) => {
@@ -334,7 +331,7 @@ impl Call<'_, '_> {
         let mut taken = SmallVec::new();
         let donate = |((buffer, donates), (slot, _)): ((Arc<Buffer>, &bool), &(Slot, DType))| {
             let arg = match *slot {
-                Slot::Buffer(i) if *donates => take(gathered.inputs[i as usize].cell, buffer),
+                Slot::Buffer(i) if *donates => gathered.inputs[i as usize].give(buffer),
                 _ => LaunchArg::Keep(buffer),
             };
             taken.push(matches!(arg, LaunchArg::Donate(_)));
@@ -356,8 +353,9 @@ impl Call<'_, '_> {
         entry: &Entry,
         outputs: Outputs,
     ) -> Result<SmallVec<[Option<Cell>; 2]>> {
-        let mut outputs: SmallVec<[Option<Buffer>; 4]> = outputs.into_iter().map(Some).collect();
-        let mut take = |i: usize| outputs.get_mut(i).and_then(Option::take).map(Arc::new);
+        let mut outputs: SmallVec<[Option<Arc<Buffer>>; 4]> =
+            outputs.into_iter().map(Some).collect();
+        let mut take = |i: usize| outputs.get_mut(i).and_then(Option::take);
         let mut cells = SmallVec::new();
         for fresh in &entry.fresh {
             cells.push(fresh.as_ref().map(|f| match f.output.and_then(&mut take) {
@@ -432,29 +430,13 @@ fn random(runtime: &Runtime, bits: u64) -> Result<Arc<Buffer>> {
     Ok(Arc::new(runtime.upload(&bytes, &shape)?))
 }
 
-/// The storage's buffer, to be overwritten if nobody else reads it; else it stays, and the program
-/// copies it.
-fn take(cell: &Cell, buffer: Arc<Buffer>) -> LaunchArg {
-    let Some(held) = cell.take() else {
-        return LaunchArg::Keep(buffer);
-    };
-    drop(buffer);
-    match Arc::try_unwrap(held) {
-        Ok(buffer) => LaunchArg::Donate(buffer),
-        Err(shared) => {
-            cell.set(Arc::clone(&shared));
-            LaunchArg::Keep(shared)
-        }
-    }
-}
-
 /// After a failed launch: storages get their buffers back, if those still live.
 fn give_back(entry: &Entry, gathered: &Gathered<'_>, args: Args, taken: &[bool]) {
     for (((slot, _), arg), gave) in entry.slots.iter().zip(args).zip(taken) {
         if let (Slot::Buffer(i), LaunchArg::Donate(buffer), true) = (*slot, arg, *gave) {
             let cell = gathered.inputs[i as usize].cell;
             match buffer.is_deleted() {
-                Ok(false) => cell.set(Arc::new(buffer)),
+                Ok(false) => cell.set(buffer),
                 _ => cell.lose(),
             }
         }

@@ -1,11 +1,11 @@
 //! Storages.
-use crate::{Error, Result, dtype::dtype_of, element_type, runtime};
+use crate::{Error, Result, element_type, runtime};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
-use tpu_hlo::{DType, Dims, Type};
+use tpu_hlo::Type;
 use tpu_pjrt::{Buffer, ElementType, Shape};
 
 /// A storage: a stable address for PyTorch's data pointer, holding an immutable buffer whose
@@ -71,17 +71,6 @@ impl Cell {
             Value::Held(buffer) => Ok(Some(Arc::clone(buffer))),
             Value::Undefined | Value::Taken => Ok(None),
             Value::Lost => Err(Error::Lost),
-        }
-    }
-
-    /// Element type and dimensions of the buffer, without taking hold of it.
-    pub(crate) fn held_type(&self) -> Option<(DType, Dims)> {
-        match &*self.settled() {
-            Value::Held(buffer) => {
-                let Shape { ty, dims } = buffer.shape();
-                Some((dtype_of(*ty), dims.clone()))
-            }
-            _ => None,
         }
     }
 

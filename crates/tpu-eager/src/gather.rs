@@ -1,26 +1,63 @@
 //! One walk over a call's arguments: the key of its program, and what the launch binds.
-use crate::{Arg, Cell, Context, Kernel, Tensor, view::View};
+use crate::{Arg, Cell, Context, Kernel, Result, Tensor, dtype::dtype_of, view::View};
 use smallvec::SmallVec;
-use tpu_hlo::{Number, Type};
+use std::sync::Arc;
+use tpu_hlo::{DType, Number, Type};
 use tpu_ops::Param;
+use tpu_pjrt::{Arg as LaunchArg, Buffer, Shape};
 
 /// A storage that the program may read or overwrite; its index is its buffer slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Input<'a> {
     pub(crate) cell: &'a Cell,
-    /// What an undefined storage is read as: the tensor's own shape if it is the whole, so that a
-    /// program which overwrites it has nothing to read.
-    pub(crate) undefined: Type,
+    /// What it held when the call began.
+    held: Option<Arc<Buffer>>,
+    dtype: DType,
+    /// What an undefined storage is read as: the tensor's own sizes if it is the whole, so that a
+    /// program which overwrites it has nothing to read; else all elements in one dimension.
+    whole: Option<&'a [i64]>,
 }
 
 impl Input<'_> {
     /// Type of the buffer that the storage holds.
     pub(crate) fn held(&self) -> Type {
-        let held = self.cell.held_type();
-        held.map_or_else(
-            || self.undefined.clone(),
-            |(dtype, dims)| Type { dtype, dims },
-        )
+        match &self.held {
+            Some(buffer) => Type {
+                dtype: dtype_of(buffer.shape().ty),
+                dims: buffer.shape().dims.clone(),
+            },
+            None => self.undefined(),
+        }
+    }
+
+    fn undefined(&self) -> Type {
+        let flat = [(self.cell.nbytes() / self.dtype.size()) as i64];
+        Type::new(self.dtype, self.whole.unwrap_or(&flat))
+    }
+
+    /// The buffer; zeros where the storage was never written.
+    ///
+    /// # Errors
+    /// [`crate::Error::Lost`], or what making the zeros meets.
+    pub(crate) fn buffer(&self) -> Result<Arc<Buffer>> {
+        match &self.held {
+            Some(buffer) => Ok(Arc::clone(buffer)),
+            None => self.cell.get_or_zeros(&self.undefined()),
+        }
+    }
+
+    /// The storage's buffer, to be overwritten if nobody else reads it; else it stays, and the
+    /// program copies it.
+    pub(crate) fn give(&mut self, buffer: Arc<Buffer>) -> LaunchArg {
+        let Some(held) = self.cell.take() else {
+            return LaunchArg::Keep(buffer);
+        };
+        drop((buffer, self.held.take()));
+        if Arc::strong_count(&held) == 1 {
+            return LaunchArg::Donate(held);
+        }
+        self.cell.set(Arc::clone(&held));
+        LaunchArg::Keep(held)
     }
 }
 
@@ -36,16 +73,19 @@ pub(crate) struct Gathered<'a> {
     pub(crate) own: SmallVec<[Number; 2]>,
 }
 
-/// Slot of a storage: a storage that comes twice has one.
-pub(crate) fn slot<'a>(inputs: &mut SmallVec<[Input<'a>; 6]>, t: &Tensor<'a>) -> u32 {
+/// Slot of a storage, which a tensor sees through `view`: a storage that comes twice has one.
+pub(crate) fn slot<'a>(
+    inputs: &mut SmallVec<[Input<'a>; 6]>,
+    t: &Tensor<'a>,
+    view: Option<&View>,
+) -> u32 {
     let known = inputs.iter().position(|i| std::ptr::eq(i.cell, t.cell));
     known.unwrap_or_else(|| {
-        let flat = [t.storage_numel()];
-        let dims = if view_of(t).is_none() { t.sizes } else { &flat };
-        let undefined = Type::new(t.dtype, dims);
         inputs.push(Input {
             cell: t.cell,
-            undefined,
+            held: t.cell.get().ok().flatten(),
+            dtype: t.dtype,
+            whole: view.is_none().then_some(t.sizes),
         });
         inputs.len() - 1
     }) as u32
@@ -172,27 +212,29 @@ impl<'a> Gathered<'a> {
     }
 
     fn geometry(&mut self, t: &Tensor<'a>) {
-        self.dims(t.sizes);
+        dims(&mut self.key, t.sizes);
         if t.sizes.contains(&0) {
             return;
         }
-        let slot = slot(&mut self.inputs, t);
+        let view = view_of(t);
+        let slot = slot(&mut self.inputs, t, view.as_ref());
         self.key.extend_from_slice(&(slot as u16).to_le_bytes());
-        match view_of(t) {
+        match view {
             None => self.key.push(0),
             Some(view) => {
                 self.key
                     .push(1 + view.discriminant() * 2 + u8::from(view.needs_offset()));
-                self.dims(t.strides);
+                dims(&mut self.key, t.strides);
                 if view.needs_offset() {
                     self.numbers.push(Number::Int(t.offset));
                 }
             }
         }
-        match t.cell.held_type() {
-            Some((dtype, dims)) => {
-                self.key.push(dtype as u8);
-                self.dims(&dims);
+        match &self.inputs[slot as usize].held {
+            Some(buffer) => {
+                let Shape { ty, dims: held } = buffer.shape();
+                self.key.push(dtype_of(*ty) as u8);
+                dims(&mut self.key, held);
             }
             None => {
                 self.key.push(u8::MAX);
@@ -203,16 +245,16 @@ impl<'a> Gathered<'a> {
 
     fn ints(&mut self, list: &[i64]) {
         self.key.push(6);
-        self.dims(list);
-    }
-
-    fn dims(&mut self, list: &[i64]) {
-        self.length(list.len());
-        list.iter()
-            .for_each(|d| self.key.extend_from_slice(&d.to_le_bytes()));
+        dims(&mut self.key, list);
     }
 
     fn length(&mut self, n: usize) {
         self.key.extend_from_slice(&(n as u32).to_le_bytes());
     }
+}
+
+fn dims(key: &mut SmallVec<[u8; 256]>, list: &[i64]) {
+    key.extend_from_slice(&(list.len() as u32).to_le_bytes());
+    list.iter()
+        .for_each(|d| key.extend_from_slice(&d.to_le_bytes()));
 }

@@ -181,9 +181,10 @@ impl<'a> Lowering<'a> {
         if t.sizes.contains(&0) {
             return Ok(self.b.full(0, t.dtype, t.sizes));
         }
-        let slot = slot(&mut self.inputs, t);
+        let view = view_of(t);
+        let slot = slot(&mut self.inputs, t, view.as_ref());
         let base = self.storage(t, slot)?;
-        let x = match view_of(t) {
+        let x = match view {
             None => self.b.reshape(base, t.sizes)?,
             Some(view) => {
                 let offset = if view.needs_offset() {
@@ -243,8 +244,8 @@ impl<'a> Lowering<'a> {
                 offset: 0,
             };
         }
-        let slot = slot(&mut self.inputs, t);
         let view = view_of(t);
+        let slot = slot(&mut self.inputs, t, view.as_ref());
         let needs = view.as_ref().is_some_and(View::needs_offset);
         let offset = if needs { self.next_number() } else { 0 };
         Target {

@@ -11,12 +11,12 @@ pub(crate) const FINE: i64 = i64::MIN;
 /// Checks launched and not yet looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    checks: Mutex<Vec<(Buffer, Arc<str>)>>,
+    checks: Mutex<Vec<(Arc<Buffer>, Arc<str>)>>,
 }
 
 impl Pending {
     /// Looks at the check at once if its result is there, else keeps it for [`Pending::settle`].
-    pub(crate) fn watch(&self, flag: Buffer, message: &Arc<str>) -> Result<()> {
+    pub(crate) fn watch(&self, flag: Arc<Buffer>, message: &Arc<str>) -> Result<()> {
         match flag.host_slice() {
             Some(bytes) => judge(bytes, message),
             None => {

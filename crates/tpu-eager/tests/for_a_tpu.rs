@@ -94,7 +94,7 @@ fn execute(module: &Module, tensors: &[Tensor]) -> Vec<Vec<u8>> {
     });
     let outs = program.execute(&mut buffers.collect(), 0).expect("runs");
     let sizes = signature.outputs.iter().map(Shape::size_bytes);
-    let read = |(out, size): (&tpu_pjrt::Buffer, usize)| {
+    let read = |(out, size): (&std::sync::Arc<tpu_pjrt::Buffer>, usize)| {
         let mut bytes = vec![0; size];
         out.to_host(&mut bytes).expect("reads");
         bytes

@@ -70,7 +70,10 @@ fn launches(client: &Arc<Client>, raw: &Raw, dims: &[i64]) {
     let raw_add = raw.compile(&module(size, ""));
     let raw_donating = raw.compile(&module(size, "{tf.aliasing_output = 0 : i32}"));
     let raw_x = raw.buffer(&bytes, &shape);
-    let mut chain = Some(client.buffer_from_host(&bytes, &shape, 0).unwrap());
+    let mut chain = client
+        .buffer_from_host(&bytes, &shape, 0)
+        .ok()
+        .map(Arc::new);
     let mut raw_chain = raw.buffer(&bytes, &shape);
     let safe = || {
         let mut args = arguments([Arg::Keep(Arc::clone(&x)), Arg::Keep(Arc::clone(&x))]);
@@ -82,7 +85,10 @@ fn launches(client: &Arc<Client>, raw: &Raw, dims: &[i64]) {
         safe,
     );
     let safe = || {
-        let mut args = arguments([chain.take().unwrap().into(), Arg::Keep(Arc::clone(&x))]);
+        let mut args = arguments([
+            Arg::Donate(chain.take().unwrap()),
+            Arg::Keep(Arc::clone(&x)),
+        ]);
         chain = donating.execute(&mut args, 0).unwrap().pop();
     };
     let step = || {

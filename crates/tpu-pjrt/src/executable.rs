@@ -22,9 +22,9 @@ pub struct Signature {
 pub enum Arg {
     /// Stays as it is.
     Keep(Arc<Buffer>),
-    /// Is used up. Where the module aliases this argument with a result, its memory becomes the
-    /// result's.
-    Donate(Buffer),
+    /// Is used up; nobody else holds it. Where the module aliases this argument with a result, its
+    /// memory becomes the result's.
+    Donate(Arc<Buffer>),
 }
 
 impl Arg {
@@ -32,8 +32,7 @@ impl Arg {
     #[inline]
     pub fn buffer(&self) -> &Buffer {
         match self {
-            Self::Keep(buffer) => buffer,
-            Self::Donate(buffer) => buffer,
+            Self::Keep(buffer) | Self::Donate(buffer) => buffer,
         }
     }
 }
@@ -46,7 +45,7 @@ impl From<Arc<Buffer>> for Arg {
 
 impl From<Buffer> for Arg {
     fn from(buffer: Buffer) -> Self {
-        Self::Donate(buffer)
+        Self::Donate(Arc::new(buffer))
     }
 }
 
@@ -54,7 +53,7 @@ impl From<Buffer> for Arg {
 pub type Args = SmallVec<[Arg; 4]>;
 
 /// The results of a launch.
-pub type Outputs = SmallVec<[Buffer; 2]>;
+pub type Outputs = SmallVec<[Arc<Buffer>; 4]>;
 
 /// The arguments of a launch, from an array.
 pub fn arguments<const N: usize>(args: [Arg; N]) -> Args {
@@ -222,9 +221,9 @@ impl Executable {
             let raw = Handle::new(raw, "result")?;
             // SAFETY: the launch made this buffer for us, on this device, and the shape was
             // compared with the program's when it was loaded.
-            outputs.push(unsafe {
+            outputs.push(Arc::new(unsafe {
                 Buffer::from_raw(&self.client, raw, &output.shape, output.bytes, device)
-            });
+            }));
         }
         args.clear();
         Ok(outputs)
@@ -286,6 +285,11 @@ impl Executable {
             }
             if buffer.device() != device || !Arc::ptr_eq(buffer.client(), &self.client) {
                 return Err(wrong_place(index, buffer, device));
+            }
+            if let Arg::Donate(buffer) = arg
+                && Arc::strong_count(buffer) > 1
+            {
+                return Err(shared(index));
             }
         }
         Ok(())
@@ -423,6 +427,12 @@ fn wrong_place(index: usize, buffer: &Buffer, device: usize) -> Error {
         "argument `{index}` is on device `{place}` of its client, but the program was started on \
          device `{device}` of its own"
     );
+    Error::new(Code::Signature, message)
+}
+
+#[cold]
+fn shared(index: usize) -> Error {
+    let message = format!("argument `{index}` is donated, but is held elsewhere as well");
     Error::new(Code::Signature, message)
 }
 

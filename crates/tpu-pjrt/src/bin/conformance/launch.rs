@@ -167,6 +167,13 @@ fn checks_arguments(plugin: &Arc<Plugin>) -> Outcome {
         program.execute(&mut args, 9).is_err(),
         "device 9 does not exist"
     );
+    let held = Arc::new(good()?);
+    let mut args = arguments([Arg::Donate(Arc::clone(&held)), good()?.into()]);
+    let code = program.execute(&mut args, 0).map_err(|error| error.code());
+    ensure!(
+        code.err() == Some(Code::Signature) && get(&held)? == [1.0; 4],
+        "a buffer was donated that is held elsewhere"
+    );
     Ok(())
 }
 

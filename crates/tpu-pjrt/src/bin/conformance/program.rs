@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use tpu_pjrt::{
-    Args, Buffer, Client, CompileOptions, ElementType, Executable, Result, Shape, Signature,
+    Args, Buffer, Client, Code, CompileOptions, ElementType, Error, Executable, Result, Shape,
+    Signature,
 };
 
 /// A shape of `f32`.
@@ -98,5 +99,6 @@ pub(crate) fn get(buffer: &Buffer) -> Result<Vec<f32>> {
 /// The only result of a launch on device 0.
 pub(crate) fn run(program: &Executable, mut args: Args) -> Result<Buffer> {
     let mut outputs = program.execute(&mut args, 0)?;
-    Ok(outputs.remove(0))
+    Arc::into_inner(outputs.remove(0))
+        .ok_or_else(|| Error::new(Code::Internal, "a new result is held elsewhere"))
 }
