@@ -58,7 +58,7 @@ pub(crate) fn check_double(client: &Arc<Client>, program: &Program, size: usize)
     let input = client
         .buffer_from_host(&bytes, &program.module().inputs[0], 0)
         .expect("copied");
-    let mut args: Args = [Arg::Donate(input)].into_iter().collect();
+    let mut args: Args = [Arg::from(input)].into_iter().collect();
     let outputs = program.launch(&mut args).expect("launched");
     let mut got = vec![0; bytes.len()];
     outputs[0].to_host(&mut got).expect("copied");
