@@ -61,12 +61,14 @@ def without_data(dtype: torch.dtype | None = None) -> Iterator[FakeTensorMode]:
 def capture(call: Callable[..., Any], args: Sequence[Any]) -> Captured:
     """Traces a call, within `without_data`. It is made once before, so that lazy state is there.
 
+    Args:
+        call: What to trace.
+        args: Its arguments; those that have data, and modules that have, are copied without.
+
     Raises:
         CaptureError: TPU4020, the call asks for values, which are not there.
     """
-    mode = torch._guards.detect_fake_mode()
-    assert mode is not None, "within without_data"
-    call, args = _faked(call, mode), pytree.tree_map(lambda x: _fake(x, mode), list(args))
+    call, args = faked(call), pytree.tree_map(_fake, list(args))
     leaves, spec = pytree.tree_flatten(args)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     places, optimizers = Places(), {}
@@ -110,24 +112,22 @@ def _explained(places: Places) -> Iterator[None]:
         ) from error
 
 
-def _faked(call: Callable[..., Any], mode: FakeTensorMode) -> Callable[..., Any]:
+def faked(call: Callable[..., Any]) -> Callable[..., Any]:
     """A module made elsewhere, without its memory; other calls as they are."""
     if not isinstance(call, torch.nn.Module):
         return call
     tensors = [*call.parameters(), *call.buffers()]
     if all(isinstance(t, FakeTensor) for t in tensors):
         return call
-    known = {id(t): _fake(t, mode) for t in tensors}
-    return copy.deepcopy(call, known)
+    return copy.deepcopy(call, {id(t): _fake(t) for t in tensors})
 
 
-def _fake(value: Any, mode: FakeTensorMode) -> Any:
+def _fake(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
         return value
-    with mode:
-        made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="tpu")
-        if isinstance(value, torch.nn.Parameter):
-            return torch.nn.Parameter(made, value.requires_grad)
+    made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="tpu")
+    if isinstance(value, torch.nn.Parameter):
+        return torch.nn.Parameter(made, value.requires_grad)
     return made.requires_grad_(value.requires_grad)
 
 

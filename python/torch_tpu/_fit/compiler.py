@@ -66,7 +66,15 @@ def compile_module(module: str, topology: str, effort: str, seconds: float) -> A
         CompilerError: TPU4022 as `library`; TPU4023, the process ended or took too long.
     """
     with _folder(module) as folder:
-        command = [sys.executable, "-m", "torch_tpu._fit.child", library(), topology, folder, effort]
+        command = [
+            sys.executable,
+            "-m",
+            "torch_tpu._fit.child",
+            library(),
+            topology,
+            folder,
+            effort,
+        ]
         try:
             done = subprocess.run(
                 command,

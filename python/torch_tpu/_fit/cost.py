@@ -20,7 +20,9 @@ _DOT = re.compile(
     r'"stablehlo\.dot_general".*lhs_batching_dimensions = \[([\d, ]*)\].*'
     r"lhs_contracting_dimensions = \[([\d, ]*)\], rhs_contracting"
 )
-_CONVOLUTION = re.compile(r'"stablehlo\.convolution".*x\[([^\]]*)\]->.*lhs_dilation = array<i64: ([\d, ]*)>')
+_CONVOLUTION = re.compile(
+    r'"stablehlo\.convolution".*x\[([^\]]*)\]->.*lhs_dilation = array<i64: ([\d, ]*)>'
+)
 _TYPES = re.compile(r"\}> : \(tensor<([^>]*)>, tensor<([^>]*)>\) -> tensor<([^>]*)>")
 _LOCATION = re.compile(r'loc\("((?:[^"\\]|\\.)*)"(?:\("((?:[^"\\]|\\.)*)":(\d+):)?')
 _PRECISION = re.compile(r"precision (DEFAULT|HIGHEST|HIGH)")
@@ -37,7 +39,14 @@ _COLLECTIVES = (
 # What moves nothing by itself.
 _FREE = ("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "after-all")
 # Custom calls that only say how values are meant.
-_NOTIONS = ("ConcatBitcast", "X64Combine", "X64SplitLow", "X64SplitHigh", "Sharding", "AllocateBuffer")
+_NOTIONS = (
+    "ConcatBitcast",
+    "X64Combine",
+    "X64SplitLow",
+    "X64SplitHigh",
+    "Sharding",
+    "AllocateBuffer",
+)
 
 
 class Product(NamedTuple):
@@ -108,7 +117,7 @@ def count(text: str, module: Module, target: Target) -> Costs:
     costs, regions = Costs(products=list(products(text))), {}
 
     def region(name: str, line: str) -> Region:
-        part = _part(name)
+        part = part_of(name)
         found = regions.setdefault(part, Region(part))
         found.line = found.line or line
         return found
@@ -186,7 +195,8 @@ def _up(n: int, to: int) -> int:
     return -(-n // to) * to
 
 
-def _part(name: str) -> str:
+def part_of(name: str) -> str:
+    """The part of the model that an operator belongs to; layers are one."""
     part, slash, op = name.rpartition("/")
     if not slash and "." in name:
         return "copies of parameters"

@@ -95,7 +95,8 @@ class Places(TorchDispatchMode):
         part = self._parts[-1] if self._parts else ""
         place = Place(part, op, *_calling_line())
         if gradient is None and torch.is_grad_enabled():
-            self._forward[torch._C._autograd._get_sequence_nr() - 1] = place
+            # Operators without a gradient take no number: the first at a number is the one.
+            self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
         return place
 
 
