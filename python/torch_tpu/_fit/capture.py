@@ -94,7 +94,7 @@ def capture(call: Callable[..., Any], args: Sequence[Any]) -> Captured:
                 graph = make_fx(traced, tracing_mode="fake")(*tensors)
     finally:
         watch.remove()
-    state = _state_names(places, optimizers.values())
+    state = {**dict(_held(call)), **_state_names(places, optimizers.values())}
     return _functional(graph, tensors, state)
 
 
@@ -129,6 +129,31 @@ def _fake(value: Any) -> Any:
     if isinstance(value, torch.nn.Parameter):
         return torch.nn.Parameter(made, value.requires_grad)
     return made.requires_grad_(value.requires_grad)
+
+
+def _held(call: Callable[..., Any]) -> Iterator[tuple[int, str]]:
+    """Tensors that a function holds in its closure, in objects such as caches."""
+    code, cells = getattr(call, "__wrapped__", call), []
+    for name, cell in zip(
+        getattr(getattr(code, "__code__", None), "co_freevars", ()),
+        getattr(code, "__closure__", None) or (),
+    ):
+        with contextlib.suppress(ValueError):  # a cell that nothing has been put into
+            cells.append((name, cell.cell_contents))
+    seen: set[int] = set()
+    while cells:
+        name, value = cells.pop()
+        if id(value) in seen or isinstance(value, torch.nn.Module) or len(seen) > 10_000:
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            yield id(value), name
+        elif isinstance(value, (list, tuple)):
+            cells += [(f"{name}[{i}]", part) for i, part in enumerate(value)]
+        elif isinstance(value, dict):
+            cells += [(f"{name}[{key!r}]", part) for key, part in value.items()]
+        elif hasattr(value, "__dict__") and not isinstance(value, type):
+            cells += [(f"{name}.{key}", part) for key, part in vars(value).items()]
 
 
 def _state_names(places: Places, optimizers: Any) -> dict[int, str]:

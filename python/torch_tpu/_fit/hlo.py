@@ -91,9 +91,9 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """The part of the model and the operator that it comes from."""
+        """The part of the model and the operator that it comes from; the first of several."""
         found = _NAME.search(self.attributes)
-        return found[1].replace('\\"', '"') if found else ""
+        return found[1].replace('\\"', '"').partition(";")[0] if found else ""
 
     @property
     def frame(self) -> int | None:
