@@ -209,10 +209,11 @@ def _trips(module: Module, costs: Costs) -> dict[str, int]:
     for computation in module.computations.values():
         for instruction in computation:
             if instruction.opcode == "while":
-                if instruction.trips is None:
+                found = module.trips(instruction)
+                if found is None:
                     costs.endless.append(instruction.op_name or instruction.name)
                 else:
-                    trips[instruction.op_name] = instruction.trips
+                    trips[instruction.op_name] = found
     return trips
 
 
@@ -238,20 +239,23 @@ def _moved(instruction: Instruction, module: Module) -> int:
 
 
 def _written(instruction: Instruction, body: list[Instruction]) -> int:
-    results = [shape for shape in instruction.shapes if shape.in_hbm]
+    # What starts a copy gives its target, its source and a flag.
+    made = instruction.shapes[:1] if instruction.opcode.endswith("-start") else instruction.shapes
+    results = [shape for shape in made if shape.in_hbm]
     root = body[-1] if body else instruction
     if root.opcode == "dynamic-update-slice" and len(results) == 1:
         update = next((i for i in body if i.name == root.operands[1]), None)
         return sum(s.bytes for s in update.shapes) if update else 0
-    if instruction.opcode.endswith("-start"):
-        results = results[:1]
     return sum(shape.padded for shape in results)
 
 
 def _reads(instruction: Instruction, body: list[Instruction], module: Module) -> Iterator[int]:
     types = module.types()
     for position, operand in enumerate(instruction.operands):
-        found: list[Shape] = [s for s in types.get(operand, ()) if s.in_hbm]
+        found: list[Shape] = types.get(operand, [])
+        element = instruction.elements[position]
+        found = found if element is None else found[element : element + 1]
+        found = [shape for shape in found if shape.in_hbm]
         picked = _picked(position, body)
         whole = sum(shape.padded for shape in found)
         yield whole if picked is None else min(whole, picked)

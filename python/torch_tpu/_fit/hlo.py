@@ -15,14 +15,14 @@ from typing import NamedTuple
 _SHAPE = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,]*)\](?:\{([^}]*)\})?")
 _HEAD = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = (.*)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
-_OPERAND = re.compile(r"%([\w.\-]+)")
+_OPERAND = re.compile(r"%([\w.\-]+)(?:#(\d+))?")
 _NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _FRAME = re.compile(r"stack_frame_id=(\d+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CONDITION = re.compile(r"\bcondition=%?([\w.\-]+)")
 _CALLS = re.compile(r"\b(?:calls|body|to_apply|called_computation)=%?([\w.\-]+)")
 _TARGET = re.compile(r'custom_call_target="([^"]*)"')
-_PARAMETER = re.compile(r"^\d+")
 
 # The compiler writes numbers beyond this for what it cannot tell.
 _SENTINEL = 1 << 60
@@ -75,14 +75,20 @@ def _itemsize(dtype: str, count: int) -> int:
 
 @dataclass
 class Instruction:
-    """One line of a computation."""
+    """One line of a computation.
+
+    Attributes:
+        elements: For each operand which element of a tuple it is, None where it is all of it.
+        given: What stands between the parentheses.
+    """
 
     name: str
     type: str
     opcode: str
     operands: list[str]
+    elements: list[int | None]
+    given: str
     attributes: str
-    parameter: int | None = None
 
     @property
     def shapes(self) -> list[Shape]:
@@ -108,10 +114,15 @@ class Instruction:
         return int(found[1]) if found and int(found[1]) < _SENTINEL else None
 
     @property
-    def trips(self) -> int | None:
-        """How often a loop runs, if the compiler knows."""
-        found = _TRIPS.search(self.attributes)
-        return int(found[1]) if found else None
+    def parameter(self) -> int | None:
+        """Which parameter of its computation it is."""
+        return int(self.given) if self.opcode == "parameter" and self.given.isdigit() else None
+
+    @property
+    def number(self) -> int | None:
+        """The integer that it is."""
+        text = self.given if self.opcode == "constant" else ""
+        return int(text) if text.lstrip("-").isdigit() else None
 
     @property
     def called(self) -> str | None:
@@ -147,6 +158,50 @@ class Module:
             self._types = {i.name: i.shapes for i in every}
         return self._types
 
+    def trips(self, loop: Instruction) -> int | None:
+        """How often a loop runs; None where that is not a matter of counting up to a number."""
+        known = _TRIPS.search(loop.attributes)
+        condition = _CONDITION.search(loop.attributes)
+        if known or not condition:
+            return int(known[1]) if known else None
+        test = {i.name: i for i in self.computations.get(condition[1], [])}
+        every = list(test.values())
+        compare = every[-1] if every else None
+        if (
+            compare is None
+            or compare.opcode != "compare"
+            or "direction=LT" not in compare.attributes
+        ):
+            return None
+        at = compare.elements[0]
+        end = test[compare.operands[1]].number if compare.operands[1] in test else None
+        start, step = self._start(loop, at), self._step(loop, at)
+        if at is None or end is None or start is None or not step:
+            return None
+        return max(0, -(-(end - start) // step))
+
+    def _start(self, loop: Instruction, at: int | None) -> int | None:
+        """The number that an element of a loop's state begins with."""
+        every = {i.name: i for body in self.computations.values() for i in body}
+        made = every.get(loop.operands[0])
+        if made is None or made.opcode != "tuple" or at is None:
+            return None
+        made = every.get(made.operands[at])
+        while made is not None and made.opcode == "copy":
+            made = every.get(made.operands[0])
+        return made.number if made else None
+
+    def _step(self, loop: Instruction, at: int | None) -> int | None:
+        """What each run of a loop adds to an element of its state."""
+        body = {i.name: i for i in self.computations.get(loop.called or "", [])}
+        root = list(body.values())[-1] if body else None
+        if root is None or root.opcode != "tuple" or at is None:
+            return None
+        added = body.get(root.operands[at])
+        if added is None or added.opcode != "add" or added.elements[0] != at:
+            return None
+        return body[added.operands[1]].number if added.operands[1] in body else None
+
     def scheduled(self) -> Iterator[tuple[Instruction, int]]:
         """The instructions that the core runs one after the other, with how often each runs.
 
@@ -158,7 +213,7 @@ class Module:
         for instruction in self.computations.get(name, ()):
             body = instruction.called
             if instruction.opcode == "while" and body:
-                yield from self._scheduled(body, times * (instruction.trips or 1))
+                yield from self._scheduled(body, times * (self.trips(instruction) or 1))
             elif instruction.opcode in ("call", "conditional") and body:
                 yield from self._scheduled(body, times)
             else:
@@ -214,15 +269,9 @@ def _instruction(line: str) -> Instruction | None:
     opcode, _, rest = rest.partition("(")
     end = _closing("(" + rest) - 1
     given, attributes = rest[:end], rest[end + 1 :]
-    number = _PARAMETER.match(given) if opcode == "parameter" else None
-    return Instruction(
-        head[2],
-        kind,
-        opcode,
-        _OPERAND.findall(given),
-        attributes,
-        int(number[0]) if number else None,
-    )
+    operands = _OPERAND.findall(given)
+    names, elements = [name for name, _ in operands], [int(n) if n else None for _, n in operands]
+    return Instruction(head[2], kind, opcode, names, elements, given, attributes)
 
 
 def _closing(text: str) -> int:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from torch_tpu._fit.hlo import Shape, shapes
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(?:, color (\d+))?,? ?(.*?):?$")
-_VALUE = re.compile(r"^ value: <\d+ (.+?)(\{[\d,]*\})? @(\d+)> \(size=(\d+),offset=(\d+)\): (.*)$")
+_VALUE = re.compile(
+    r"^ value: <\d+ (.+?)(\{[\d,]*\})?(?: \(phi\))? @(\d+)> \(size=(\d+),offset=(\d+)\): (.*)$"
+)
 _RANGE = re.compile(r"^\s+(.+?)\{([\d,]*)\}:(\d+)-(\d+)$")
 
 
