@@ -28,10 +28,10 @@ class Model(torch.nn.Module):
 
 def training(model):
     """A step of training as a function of its inputs."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step(x):
-        loss = model(x).square().mean()
+        loss = model(x).exp().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_refused_with_advice_that_holds(libtpu):
     report = fit(model, [torch.empty(1, 32768)], "v5e:1x1", effort="low")
     assert report.verdict == "does not fit"
     assert "exceeds available HBM (15.75G)" in report.reasons[0]
-    assert report.hbm["needed"] > 20 << 30 and report.tensors[0].name == "0.weight"
+    assert report.hbm["needed"] > 20 << 30 and report.tensors[0].name.endswith(".weight")
     assert [advice.partition(":")[0] for advice in report.advice] == [
         "--dtype bfloat16",
         "--topology v6e",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torch_tpu._fit.ask import Question
-from torch_tpu._fit.capture import faked
+from torch_tpu._fit.capture import fake, faked
 from torch_tpu._fit.report import Report
 
 __all__ = ["Report", "fit"]
@@ -52,15 +52,10 @@ def fit(
     def make(dtype):
         if dtype is None or not module:
             return call, inputs
-        return faked(call).to(dtype), [_cast(value, dtype) for value in inputs]
+        return faked(call, dtype), [fake(value, dtype) for value in inputs]
 
     question = Question(make, module, effort, seconds)
     report = question.ask(topology, dtype)
     if advise and report.verdict == "does not fit":
         report.advice = question.advise(report, dtype)
     return report
-
-
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return torch.empty_like(value, dtype=dtype, device="tpu") if floating else value

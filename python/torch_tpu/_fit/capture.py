@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node, traceback
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -68,7 +69,7 @@ def capture(call: Callable[..., Any], args: Sequence[Any]) -> Captured:
     Raises:
         CaptureError: TPU4020, the call asks for values, which are not there.
     """
-    call, args = faked(call), pytree.tree_map(_fake, list(args))
+    call, args = faked(call), pytree.tree_map(fake, list(args))
     leaves, spec = pytree.tree_flatten(args)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     places, optimizers = Places(), {}
@@ -87,7 +88,8 @@ def capture(call: Callable[..., Any], args: Sequence[Any]) -> Captured:
         lambda optimizer, *_: optimizers.setdefault(id(optimizer), optimizer)
     )
     try:
-        with _explained(places):
+        # Its kernels say what they write, which `native_batch_norm` does not by itself.
+        with _explained(places), enable_python_dispatcher():
             with places.watching():
                 run(*tensors)
             with traceback.preserve_node_meta():
@@ -112,20 +114,22 @@ def _explained(places: Places) -> Iterator[None]:
         ) from error
 
 
-def faked(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A module made elsewhere, without its memory; other calls as they are."""
+def faked(call: Callable[..., Any], dtype: torch.dtype | None = None) -> Callable[..., Any]:
+    """A module made elsewhere, without its memory and cast; other calls as they are."""
     if not isinstance(call, torch.nn.Module):
         return call
     tensors = [*call.parameters(), *call.buffers()]
-    if all(isinstance(t, FakeTensor) for t in tensors):
+    if dtype is None and all(isinstance(t, FakeTensor) for t in tensors):
         return call
-    return copy.deepcopy(call, {id(t): _fake(t) for t in tensors})
+    return copy.deepcopy(call, {id(t): fake(t, dtype) for t in tensors})
 
 
-def _fake(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+def fake(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """A tensor's type without its memory, floating-point ones cast; other values as they are."""
+    if not isinstance(value, torch.Tensor) or (dtype is None and isinstance(value, FakeTensor)):
         return value
-    made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="tpu")
+    dtype = dtype if dtype is not None and value.is_floating_point() else value.dtype
+    made = torch.empty_strided(value.size(), value.stride(), dtype=dtype, device="tpu")
     if isinstance(value, torch.nn.Parameter):
         return torch.nn.Parameter(made, value.requires_grad)
     return made.requires_grad_(value.requires_grad)

@@ -51,8 +51,8 @@ class Places(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         place = self._place(func)
-        before = traceback.current_meta.get("custom")
-        traceback.current_meta["custom"] = {"place": place}
+        before = traceback.current_meta.pop("custom", None)
+        traceback.current_meta["custom"] = {**(before or {}), "place": place}
         try:
             return func(*args, **(kwargs or {}))
         except Exception as error:
@@ -60,7 +60,9 @@ class Places(TorchDispatchMode):
                 error.place = place
             raise
         finally:
-            traceback.current_meta["custom"] = before
+            del traceback.current_meta["custom"]
+            if before is not None:
+                traceback.current_meta["custom"] = before
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
