@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from torch_tpu import _cli
-from torch_tpu._fit import compiler, fit
+from torch_tpu import _cli, fit
+from torch_tpu._fit import compiler
 from torch_tpu._fit.ask import Question
 from torch_tpu._fit.capture import CaptureError, capture, without_data
 from torch_tpu._fit.places import place_of

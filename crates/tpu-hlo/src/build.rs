@@ -196,7 +196,12 @@ impl Builder {
 
     /// `func.call` of a function that [`Builder::add_function`] added.
     pub fn call(&mut self, name: &str, operands: &[Value], types: &[Type]) -> SmallVec<[Value; 2]> {
-        self.emit_n("func.call", operands, &format!(" <{{callee = @{name}}}>"), types)
+        self.emit_n(
+            "func.call",
+            operands,
+            &format!(" <{{callee = @{name}}}>"),
+            types,
+        )
     }
 
     pub(crate) fn set_transposed(&mut self, v: Value, of: Value, permutation: &[i64]) {
