@@ -140,6 +140,7 @@ fn a_program_says_where_it_comes_from() {
         module {
           func.func public @main(%p0: tensor<2x3xf32> {tf.aliasing_output = 1 : i32} loc("weight"), %p1: tensor<2x3xf32> loc("a \"b\"")) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
             %2 = "stablehlo.multiply"(%p0, %p1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> loc("layers.0/mul"("model.py":7:0))
+            %3 = "stablehlo.constant"() <{value = dense<false> : tensor<0xi1>}> : () -> tensor<0xi1> loc("layers.0/mul"("model.py":7:0))
             return %2, %2 : tensor<2x3xf32>, tensor<2x3xf32>
           }
         }
