@@ -9,7 +9,7 @@ from torch_tpu._fit.hlo import Shape, shapes
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(?:, color (\d+))?,? ?(.*?):?$")
 _VALUE = re.compile(
-    r"^ value: <\d+ (.+?)(\{[\d,]*\})?(?: \(phi\))? @(\d+)> \(size=(\d+),offset=(\d+)\): (.*)$"
+    r"^ value: <\d+ (.+?)(\{[\d,]*\})?(?: \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\): (.*)$"
 )
 _RANGE = re.compile(r"^\s+(.+?)\{([\d,]*)\}:(\d+)-(\d+)$")
 
@@ -99,12 +99,12 @@ def parse(assignment: str, ranges: str) -> Plan:
                 plan.categories[category] = plan.categories.get(category, 0) + size
             continue
         found = _VALUE.match(line) if category else None
-        if found and found[3] == "0":
-            kind = shapes(found[6])
-            array = kind[0] if len(kind) == 1 and not found[6].startswith("(") else None
+        if found:
+            kind = shapes(found[5])
+            array = kind[0] if len(kind) == 1 and not found[5].startswith("(") else None
             name, index = found[1], (found[2] or "{}")[1:-1]
-            place = (number, int(found[5]))
-            plan.buffers.append(Buffer(name, index, int(found[4]), *place, array, category))
+            place = (number, int(found[4]))
+            plan.buffers.append(Buffer(name, index, int(found[3]), *place, array, category))
     _set_ranges(plan, ranges)
     return plan
 
