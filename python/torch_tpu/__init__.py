@@ -17,6 +17,17 @@ from torch_tpu._settings import no_new_compiles, settings  # noqa: E402
 from torch_tpu._stats import reset_stats, stats  # noqa: E402
 
 __version__ = _loader.version()
-__all__ = ["__version__", "no_new_compiles", "reset_stats", "settings", "stats"]
+__all__ = ["__version__", "export", "fit", "no_new_compiles", "reset_stats", "settings", "stats"]
 
 del torch
+
+
+def __getattr__(name: str) -> object:
+    """`export` and `fit`, whose imports would slow down every ``import torch``."""
+    import importlib
+
+    if name == "export":
+        return importlib.import_module("torch_tpu.export")
+    if name == "fit":
+        return importlib.import_module("torch_tpu._fit").fit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

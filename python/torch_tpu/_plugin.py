@@ -79,9 +79,18 @@ def _installed_cpu() -> Plugin:
 
 
 def _installed_tpu() -> Plugin:
+    return Plugin(libtpu(), "tpu")
+
+
+def libtpu() -> str:
+    """The path of the plugin for TPUs.
+
+    Raises:
+        PluginError: it is not installed.
+    """
     path = os.environ.get("TPU_LIBRARY_PATH") or _file_of("libtpu", "libtpu.so")
     if path and Path(path).is_file():
-        return Plugin(path, "tpu")
+        return path
     raise PluginError(
         f"libtpu, the PJRT plugin for TPUs, is not installed; hint: {INSTALL_TPU}, or set "
         "TORCH_TPU_PLATFORM=cpu to run on the CPU"

@@ -1,10 +1,10 @@
 //! Graphs of `torch.compile`, by id.
 use parking_lot::RwLock;
-use pyo3::exceptions::PyNotImplementedError;
+use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use tpu_eager::Kernel;
-use tpu_graph::{Graph, servant};
-use tpu_ops::Op;
+use tpu_graph::{Artifact, Graph, servant};
+use tpu_ops::{Lower, Op};
 
 /// Live as long as the process, like the code that Dynamo made for them.
 static GRAPHS: RwLock<Vec<&Kernel>> = RwLock::new(Vec::new());
@@ -18,10 +18,23 @@ pub(crate) fn find(id: i64) -> Option<&'static Kernel> {
 pub(crate) fn add_graph(json: &str) -> PyResult<usize> {
     let graph = Graph::parse(json).map_err(|e| PyNotImplementedError::new_err(e.to_string()))?;
     let fresh = graph.outputs.len();
-    let op: &'static Op = Box::leak(Box::new(Op::new("graph", Box::leak(Box::new(graph)))));
+    Ok(keep("graph", graph, fresh))
+}
+
+/// Takes a program in the form of [`Artifact`], and gives an id as `add_graph` does.
+#[pyfunction]
+pub(crate) fn add_program(description: &str, text: &str) -> PyResult<usize> {
+    let program = Artifact::parse(description, text);
+    let program = program.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let fresh = program.fresh();
+    Ok(keep("exported", program, fresh))
+}
+
+fn keep(name: &'static str, lower: impl Lower + 'static, fresh: usize) -> usize {
+    let op: &'static Op = Box::leak(Box::new(Op::new(name, Box::leak(Box::new(lower)))));
     let mut graphs = GRAPHS.write();
     graphs.push(Box::leak(Box::new(Kernel::graph(op, fresh))));
-    Ok(graphs.len() - 1)
+    graphs.len() - 1
 }
 
 /// Empty, or why an operator (ATen name with overload) cannot be part of a graph.

@@ -5,6 +5,7 @@
 //! leaves its side of the boundary.
 #![allow(unsafe_code, non_snake_case)]
 
+mod ahead;
 mod call;
 mod error;
 mod graph;

@@ -5,10 +5,14 @@
 //! [`Graph`] is a [`tpu_ops::Lower`], so that it is launched like an operator: its parameters are
 //! the numbers and the tensors that it is called with, its results the new tensors, then the
 //! values of the tensors that it writes.
+mod artifact;
 mod lower;
 mod parse;
+mod signature;
 
-pub use parse::{Argument, Graph, Node, Output, servant};
+pub use artifact::Artifact;
+pub use parse::{Argument, Graph, Node, Output, Place, servant};
+pub use signature::{Program, Signature, TensorType};
 
 /// Why a graph cannot be lowered.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +28,17 @@ pub enum Error {
         /// What is missing.
         why: &'static str,
     },
+    /// A node that its row refuses.
+    #[error("{message}")]
+    Refused {
+        /// Its position in the graph; `None` where it is about a result.
+        node: Option<usize>,
+        /// What the row says.
+        message: String,
+    },
+    /// Text or description of an exported program do not belong together.
+    #[error("TPU4010: not an exported program: {0}; hint: export it again")]
+    Artifact(&'static str),
 }
 
 /// Result of reading a graph.

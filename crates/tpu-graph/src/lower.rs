@@ -23,15 +23,37 @@ pub(crate) fn is_structural(op: &str) -> bool {
 
 impl Lower for Graph {
     fn call(&self, b: &mut B, args: &[Arg]) -> Result<Outs> {
+        self.lower(b, args).map_err(|(_, error)| error)
+    }
+
+    fn params(&self) -> Vec<Param> {
+        vec![Param::STATIC_INTS, Param::TENSORS]
+    }
+}
+
+impl Graph {
+    /// As [`Lower::call`]; an error comes with the position of the node that it is about.
+    pub(crate) fn lower(
+        &self,
+        b: &mut B,
+        args: &[Arg],
+    ) -> std::result::Result<Outs, (Option<usize>, Error)> {
         let mut run = Run {
             numbers: args.first(),
             tensors: args.get(1),
             items: Vec::with_capacity(self.nodes.len()),
         };
-        for node in &self.nodes {
-            let item = run.node(b, node)?;
+        for (i, node) in self.nodes.iter().enumerate() {
+            if let Some(at) = &node.at {
+                b.set_location(&at.name, &at.file, at.line);
+            }
+            let item = run.node(b, node).map_err(|error| (Some(i), error))?;
             run.items.push(item);
         }
+        self.results(b, &run).map_err(|error| (None, error))
+    }
+
+    fn results(&self, b: &mut B, run: &Run<'_>) -> Result<Outs> {
         let fresh = self.outputs.iter().map(|out| match out {
             None => Ok(b.undefined()),
             Some(out) => run.output(b, out),
@@ -41,10 +63,6 @@ impl Lower for Graph {
             outs.push(run.tensor(node)?);
         }
         Ok(outs)
-    }
-
-    fn params(&self) -> Vec<Param> {
-        vec![Param::STATIC_INTS, Param::TENSORS]
     }
 }
 
@@ -280,7 +298,7 @@ fn text(arg: &Argument) -> Result<&str> {
     }
 }
 
-fn dtype_of(name: &str) -> Result<DType> {
+pub(crate) fn dtype_of(name: &str) -> Result<DType> {
     let known = DType::ALL.into_iter().find(|t| t.python() == name);
     known.ok_or_else(|| malformed("an unknown dtype"))
 }

@@ -25,8 +25,22 @@ pub struct Node {
     /// Dtype of the result, for rows that are told it (`arange.start_out`), as `float32`.
     #[serde(default)]
     pub dtype: Option<String>,
+    /// Where it comes from, for programs whose compiler shall say so.
+    #[serde(default)]
+    pub at: Option<Place>,
     #[serde(skip)]
     pub(crate) row: Option<&'static Op>,
+}
+
+/// Where a call comes from.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Place {
+    /// The part of the model, as `layers.0.attention`, and the operator.
+    pub name: String,
+    /// Path of the source; empty where it is not known.
+    pub file: String,
+    /// Its line.
+    pub line: u32,
 }
 
 /// An argument of a call.

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use expect_test::{Expect, expect};
-use tpu_graph::Graph;
-use tpu_hlo::{Builder, DType::F32, Slot, Type};
+use tpu_graph::{Artifact, Error, Graph, Program, Signature};
+use tpu_hlo::{Builder, DType::F32, Settings, Slot, Type};
 use tpu_ops::{Arg, Lower};
 
 /// The program of a graph called with these numbers and one float32 tensor of `[2, 3]`.
@@ -117,4 +117,66 @@ fn what_is_no_graph_is_refused() {
         TPU4001: not a graph: a number that is not given
         TPU4002: nonzero cannot be part of a graph: the size of its result depends on data
         TPU4001: not a graph: `python.floordiv` overflows"#]].assert_eq(&lines.join("\n"));
+}
+
+const PLACED: &str = r#"{"nodes": [
+    {"op": "tensor", "args": [0]},
+    {"op": "tensor", "args": [1]},
+    {"op": "mul.Tensor", "args": [{"node": 0}, {"node": 1}],
+     "at": {"name": "layers.0/mul", "file": "model.py", "line": 7}}
+], "outputs": [null, {"node": 2, "order": [1, 0]}], "written": [2]}"#;
+const SIGNATURE: &str = r#"{"numbers": [], "written": [0], "names": ["weight", "a \"b\""], "tensors": [
+    {"dtype": "float32", "sizes": [2, 3]}, {"dtype": "float32", "sizes": [2, 3]}]}"#;
+
+fn program() -> Program {
+    let graph = Graph::parse(PLACED).unwrap();
+    let signature: Signature = serde_json::from_str(SIGNATURE).unwrap();
+    graph.program(&signature, Settings::default()).unwrap()
+}
+
+#[test]
+fn a_program_says_where_it_comes_from() {
+    expect![[r#"
+        module {
+          func.func public @main(%p0: tensor<2x3xf32> {tf.aliasing_output = 1 : i32} loc("weight"), %p1: tensor<2x3xf32> loc("a \"b\"")) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+            %2 = "stablehlo.multiply"(%p0, %p1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> loc("layers.0/mul"("model.py":7:0))
+            %3 = "stablehlo.constant"() <{value = dense<false> : tensor<0xi1>}> : () -> tensor<0xi1> loc("layers.0/mul"("model.py":7:0))
+            return %2, %2 : tensor<2x3xf32>, tensor<2x3xf32>
+          }
+        }
+    "#]]
+    .assert_eq(&program().text);
+}
+
+#[test]
+fn a_program_that_was_written_down_is_called() {
+    let program = program();
+    let description = serde_json::to_string(&program).unwrap();
+    let read = Artifact::parse(&description, &program.text).unwrap();
+    assert_eq!(read.fresh(), 2);
+    let mut b = Builder::default();
+    let ty = Type::new(F32, &[2, 3]);
+    let tensors = [0, 1].map(|i| Some(b.param(Slot::Buffer(i), ty.clone())));
+    let args = [Arg::Ints(vec![].into()), Arg::Tensors(tensors.into())];
+    let outs = read.call(&mut b, &args).unwrap();
+    assert!(b.is_undefined(outs[0]));
+    assert_eq!(b.order(outs[1]), Some(&[1, 0][..]));
+    let text = b.finish(&outs[1..], &[]).text;
+    assert!(text.contains(r#"%2:2 = "func.call"(%p0, %p1) <{callee = @exported}>"#));
+    assert!(text.contains("func.func private @exported(%p0: tensor<2x3xf32> loc"));
+    assert!(!text.contains("aliasing_output"));
+    let error = Artifact::parse(&description, "module {\n}\n").unwrap_err();
+    assert!(error.to_string().starts_with("TPU4010"));
+}
+
+#[test]
+fn an_error_names_its_node() {
+    let json = r#"{"nodes": [
+        {"op": "tensor", "args": [0]},
+        {"op": "mm", "args": [{"node": 0}, {"node": 0}]}
+    ], "outputs": [{"node": 1}], "written": []}"#;
+    let signature: Signature = serde_json::from_str(SIGNATURE).unwrap();
+    let graph = Graph::parse(json).unwrap();
+    let error = graph.program(&signature, Settings::default()).unwrap_err();
+    assert!(matches!(error, Error::Refused { node: Some(1), .. }));
 }

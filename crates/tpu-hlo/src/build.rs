@@ -62,6 +62,8 @@ struct Info {
     order: Option<crate::Dims>,
     /// What the value is a transpose of.
     transposed: Option<(Value, crate::Dims)>,
+    /// What a parameter is called, for people.
+    label: Option<String>,
     used: bool,
 }
 
@@ -101,6 +103,9 @@ pub struct Builder {
     depth: usize,
     checks: Vec<(Value, String)>,
     random: u64,
+    /// ` loc(...)` of what is appended; empty where nobody asks.
+    location: String,
+    functions: String,
 }
 
 impl Builder {
@@ -167,6 +172,38 @@ impl Builder {
         self.values[v.0 as usize].weak
     }
 
+    /// Says where the ops that follow come from: what they are part of, and a line of source. It
+    /// reaches the compiler's diagnostics and costs, not its code; programs that are kept by their
+    /// text go without.
+    pub fn set_location(&mut self, name: &str, file: &str, line: u32) {
+        self.location = if file.is_empty() {
+            format!(" loc(\"{}\")", escaped(name))
+        } else {
+            let (name, file) = (escaped(name), escaped(file));
+            format!(" loc(\"{name}\"(\"{file}\":{line}:0))")
+        };
+    }
+
+    /// Says what people call a parameter.
+    pub fn set_label(&mut self, v: Value, label: &str) {
+        self.values[v.0 as usize].label = Some(escaped(label));
+    }
+
+    /// Adds the text of a function, indented by two, which [`Builder::call`] may name.
+    pub fn add_function(&mut self, text: &str) {
+        self.functions.push_str(text);
+    }
+
+    /// `func.call` of a function that [`Builder::add_function`] added.
+    pub fn call(&mut self, name: &str, operands: &[Value], types: &[Type]) -> SmallVec<[Value; 2]> {
+        self.emit_n(
+            "func.call",
+            operands,
+            &format!(" <{{callee = @{name}}}>"),
+            types,
+        )
+    }
+
     pub(crate) fn set_transposed(&mut self, v: Value, of: Value, permutation: &[i64]) {
         self.values[v.0 as usize].transposed = Some((of, permutation.into()));
     }
@@ -195,6 +232,7 @@ impl Builder {
             strided: false,
             order: None,
             transposed: None,
+            label: None,
             used: false,
         });
         Value(self.values.len() as u32 - 1)
@@ -286,10 +324,10 @@ impl Builder {
         self.write_types(operands);
         self.body.push_str(") -> ");
         if types.len() == 1 {
-            let _ = writeln!(self.body, "{}", types[0]);
+            let _ = writeln!(self.body, "{}{}", types[0], self.location);
         } else {
             let list: Vec<String> = types.iter().map(Type::to_string).collect();
-            let _ = writeln!(self.body, "({})", list.join(", "));
+            let _ = writeln!(self.body, "({}){}", list.join(", "), self.location);
         }
         outs
     }
@@ -453,6 +491,9 @@ impl Builder {
             if let Some(o) = aliases.iter().position(|a| *a == Some(n)) {
                 let _ = write!(self.body, " {{tf.aliasing_output = {o} : i32}}");
             }
+            if let Some(label) = &self.values[v.0 as usize].label {
+                let _ = write!(self.body, " loc(\"{label}\")");
+            }
         }
         self.body.push_str(") -> (");
         self.write_types(outs);
@@ -460,7 +501,7 @@ impl Builder {
         self.write_list(outs);
         self.body.push_str(if outs.is_empty() { "" } else { " : " });
         self.write_types(outs);
-        self.body.push_str("\n  }\n}\n");
+        let _ = write!(self.body, "\n  }}\n{}}}\n", self.functions);
         let slot = |v: &Value| {
             self.values[v.0 as usize]
                 .slot
@@ -479,4 +520,9 @@ impl Builder {
             aliases,
         }
     }
+}
+
+/// A text as MLIR has it between quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tpu-graph", &["tpu-ops", "tpu-hlo"]),
     (
         "tpu-bridge",
-        &["tpu-eager", "tpu-graph", "tpu-ops", "tpu-obs"],
+        &["tpu-eager", "tpu-graph", "tpu-ops", "tpu-pjrt", "tpu-obs"],
     ),
     ("xtask", &["tpu-ops", "tpu-obs"]),
 ];

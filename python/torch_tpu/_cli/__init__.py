@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from torch_tpu._cli import ops
+from torch_tpu._cli import fit, ops
 
-_COMMANDS = (ops,)
+_COMMANDS = (fit, ops)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

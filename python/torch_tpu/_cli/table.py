@@ -18,3 +18,12 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths))
         print("  ".join(cells).rstrip())
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them: ``1.50 GiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
+        count /= 1024
+    return f"{count:.2f} GiB"

@@ -3,6 +3,7 @@
 import json
 import math
 import operator
+from collections.abc import Callable
 
 import torch
 from torch.fx import Node
@@ -114,9 +115,15 @@ _UNKNOWN = {torch.complex32}
 
 
 class Writer:
-    """Collects the nodes of a graph; ``read`` and ``numbers`` are the placeholders in order."""
+    """Collects the nodes of a graph; ``read`` and ``numbers`` are the placeholders in order.
 
-    def __init__(self) -> None:
+    Args:
+        place: Gives name, file and line of a node, for programs that shall say where they come
+            from; those of ``torch.compile`` do not, so that equal ones are kept once.
+    """
+
+    def __init__(self, place: Callable[[Node], tuple[str, str, int]] | None = None) -> None:
+        self.place, self._at = place, None
         self.nodes: list[dict] = []
         self.places: dict[Node, int] = {}
         self.read: list[Node] = []
@@ -127,6 +134,8 @@ class Writer:
         """Appends a call; one that makes nothing adds nothing."""
         if node.target in _IGNORED:
             return None
+        if self.place is not None:
+            self._at = dict(zip(("name", "file", "line"), self.place(node)))
         if node.target is aten.copy_.default:
             return self._copy(node)
         if node.target is operator.getitem:
@@ -150,6 +159,8 @@ class Writer:
         entry = {"op": op, "args": args}
         if dtype is not None:
             entry["dtype"] = str(dtype).removeprefix("torch.")
+        if self._at is not None:
+            entry["at"] = self._at
         self.nodes.append(entry)
         if node is not None:
             self.places[node] = len(self.nodes) - 1
