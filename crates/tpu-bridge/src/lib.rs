@@ -5,6 +5,7 @@
 //! leaves its side of the boundary.
 #![allow(unsafe_code, non_snake_case)]
 
+mod cache;
 mod call;
 mod error;
 mod graph;

@@ -5,6 +5,7 @@
 //! [`Graph`] is a [`tpu_ops::Lower`], so that it is launched like an operator: its parameters are
 //! the numbers and the tensors that it is called with, its results the new tensors, then the
 //! values of the tensors that it writes.
+mod control;
 mod lower;
 mod parse;
 

@@ -9,6 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from torch_tpu._graph import program
 from torch_tpu._graph.decompositions import decompositions
+from torch_tpu._graph.options import Options, options_of
 
 
 def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -17,25 +18,20 @@ def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> C
     Args:
         gm: The graph that Dynamo traced.
         example_inputs: Fake tensors and sizes in the order of the graph's placeholders.
-        kwargs: ``mode`` is accepted and changes nothing; there are no ``options`` yet.
+        kwargs: ``mode`` and ``options``, see :func:`torch_tpu._graph.options.options_of`.
 
     Raises:
-        ValueError: TPU4003, an option that is not known.
+        ValueError: TPU4003, a mode or an option that is not known.
     """
-    options = kwargs.get("options") or {}
-    if options:
-        raise ValueError(
-            f"TPU4003: unknown options {sorted(options)} of the backend `tpu`; hint: it has none"
-        )
-    return _aot()(gm, example_inputs)
+    return _aot(options_of(kwargs.get("mode"), kwargs.get("options")))(gm, example_inputs)
 
 
 @functools.cache
-def _aot() -> Callable[..., Any]:
+def _aot(options: Options) -> Callable[..., Any]:
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 
     def compile_graph(gm, example_inputs):
-        return make_boxed_func(program.compile_graph(gm))
+        return make_boxed_func(program.compile_graph(gm, options))
 
     return aot_autograd(
         fw_compiler=compile_graph,

@@ -8,12 +8,16 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node, map_arg
 
+from torch_tpu import _explain
+from torch_tpu._graph import control
+from torch_tpu._graph.options import Options
 from torch_tpu._graph.write import Writer, can_write
 from torch_tpu._loader import native
 
 
-def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
+def compile_graph(gm: GraphModule, options: Options = ()) -> Callable[..., Sequence[Any]]:
     """Makes a graph callable with the values of its placeholders; it returns a list.
+    Its programs are compiled with these options.
 
     Nodes that cannot be in a program run eagerly, and the graph is cut there.
     """
@@ -23,8 +27,9 @@ def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
     constants = {
         node: operator.attrgetter(node.target)(gm) for node in gm.graph.find_nodes(op="get_attr")
     }
-    steps = _steps(gm, results, constants)
-    if len(steps) == 1 and isinstance(steps[0], Program) and not constants:
+    steps = _steps(gm, results, constants, options)
+    whole = len(steps) == 1 and isinstance(steps[0], Program)
+    if whole and all(control.is_body(node) for node in constants):
         whole = steps[0].bound(inputs, results)
         if whole is not None:
             return whole
@@ -34,17 +39,25 @@ def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
 class Program:
     """A stretch of nodes as one program."""
 
-    def __init__(self, nodes: list[Node], outputs: list[Node], constants: dict[Node, Any]):
+    def __init__(
+        self,
+        nodes: list[Node],
+        outputs: list[Node],
+        constants: dict[Node, Any],
+        options: Options,
+    ):
         self.writer = Writer()
         inside = set(nodes)
         for node in nodes:
             for source in node.all_input_nodes:
-                if source not in inside and source not in self.writer.places:
+                known = source in inside or source in self.writer.places
+                if not known and not control.is_body(source):
                     self.writer.add_input(source)
             self.writer.add(node)
         self.outputs = outputs
         self.constants = {n: _moved(constants[n]) for n in self.writer.read if n in constants}
-        self.id = native().add_graph(self.writer.text(outputs))
+        self.id = native().add_graph(self.writer.text(outputs), list(options))
+        _explain.traced(self.id)
 
     def run(self, env: dict[Node, Any]) -> None:
         """Reads from and adds to the values of nodes."""
@@ -121,7 +134,9 @@ def _moved(constant: torch.Tensor) -> torch.Tensor:
         return constant.detach().to("tpu")
 
 
-def _steps(gm: GraphModule, results: list[Any], constants: dict) -> list[Program | Node]:
+def _steps(
+    gm: GraphModule, results: list[Any], constants: dict, options: Options
+) -> list[Program | Node]:
     """Cuts the graph at what no program can hold. Sizes are computed outside where they can be."""
     stretches: list[list[Node] | Node] = []
     inside: set[Node] = set()
@@ -137,7 +152,7 @@ def _steps(gm: GraphModule, results: list[Any], constants: dict) -> list[Program
         else:
             stretches.append([node])
     return [
-        Program(s, _leaving(s, results), constants) if isinstance(s, list) else s
+        Program(s, _leaving(s, results), constants, options) if isinstance(s, list) else s
         for s in _merged(stretches)
     ]
 
