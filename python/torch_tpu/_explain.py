@@ -59,6 +59,7 @@ class Compile:
         disk: ``loaded``, or why it was not: ``cold``, ``corrupt``, ``foreign``, ``truncated``,
             ``io``.
         instead: What the store has in its place: made by another plugin, with other options.
+        lost: Whether the plugin cannot serialise it, so that every process compiles it.
         seconds: Time that compiling or loading took.
         recompile: Why Dynamo traced the code again, where this is a graph of such a trace.
         advice: What to change.
@@ -74,6 +75,7 @@ class Compile:
     reason: str
     disk: str
     instead: str
+    lost: bool
     seconds: float
     recompile: str = ""
     advice: str = ""
@@ -88,6 +90,7 @@ class Compile:
         where = f" at {self.line}" if self.line else ""
         head = f"program {self.program}: {self.what}{where}, {verb} in {self.seconds:.3f} s"
         rest = [f"{self.cause}: {self.reason}", self.instead, self.recompile]
+        rest.append("not kept on disk: the plugin cannot serialise it" if self.lost else "")
         if self.advice:
             rest.append(f"advice: {self.advice}")
         return "\n  ".join([head, *(text for text in rest if text)])

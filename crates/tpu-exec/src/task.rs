@@ -152,6 +152,7 @@ impl Task {
             reason: program.reason.to_string(),
             disk: program.origin.word(),
             instead,
+            lost: false,
             seconds: program.time.as_secs_f64(),
         }
     }
@@ -167,7 +168,10 @@ impl Task {
                 store.write(self.key, &self.canonical, &bytes);
                 store.note(&self.form);
             }
-            Err(_) => counters::store_failed(),
+            Err(_) => {
+                counters::store_failed();
+                compiles::lose(program.id);
+            }
         }
         show::line(
             Topic::Time,

@@ -30,6 +30,8 @@ pub struct Record {
     pub disk: &'static str,
     /// What the disk has instead: the program of another maker, or compiled otherwise.
     pub instead: String,
+    /// Whether it could not be kept on disk, so that every process compiles it.
+    pub lost: bool,
     /// Seconds that loading or compiling took.
     pub seconds: f64,
 }
@@ -43,6 +45,18 @@ pub fn add(record: Record) {
         records.pop_front();
     }
     records.push_back(record);
+}
+
+/// Notes that a program cannot be kept on disk.
+pub fn lose(program: u64) {
+    let mut records = RECORDS.lock();
+    let found = records
+        .iter_mut()
+        .rev()
+        .find(|record| record.program == program);
+    if let Some(record) = found {
+        record.lost = true;
+    }
 }
 
 /// The records in the order in which the programs were ready.
@@ -62,7 +76,9 @@ mod tests {
                 ..Record::default()
             });
         }
+        lose(3);
         let records = list();
         assert_eq!((records.len(), records[0].program), (KEPT, 2));
+        assert!(records[1].lost && !records[0].lost);
     }
 }

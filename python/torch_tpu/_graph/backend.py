@@ -1,15 +1,18 @@
 """The compile backend ``"tpu"``, and what ``torch.compile`` takes where none is named."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
 from torch_tpu._graph import program
 from torch_tpu._graph.decompositions import decompositions
 from torch_tpu._graph.options import Options, options_of
+from torch_tpu._graph.whole import Compiled, version
 
 
 def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -23,18 +26,37 @@ def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> C
     Raises:
         ValueError: TPU4003, a mode or an option that is not known.
     """
-    return _aot(options_of(kwargs.get("mode"), kwargs.get("options")))(gm, example_inputs)
+    options = options_of(kwargs.get("mode"), kwargs.get("options"))
+    with _cached(options):
+        return _aot(options)(gm, example_inputs)
+
+
+@contextlib.contextmanager
+def _cached(options: Options) -> Iterator[None]:
+    """AOTAutograd's cache on disk, for graphs of this build and these options.
+
+    It keeps forward and backward together, so the backward is lowered at once as well.
+    """
+    tag = f"{torch.compiler.config.cache_key_tag} {version()} {options}"
+    with (
+        torch.compiler.config.patch(cache_key_tag=tag),
+        torch._functorch.config.patch(
+            bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
+        ),
+    ):
+        yield
 
 
 @functools.cache
 def _aot(options: Options) -> Callable[..., Any]:
-    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from functorch.compile import min_cut_rematerialization_partition
 
     def compile_graph(gm, example_inputs):
-        return make_boxed_func(program.compile_graph(gm, options))
+        return program.compile_graph(gm, options)
 
     return aot_autograd(
-        fw_compiler=compile_graph,
+        fw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
+        bw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions,
         keep_inference_input_mutations=True,

@@ -1,7 +1,6 @@
 """What a compiled graph is: programs, and between them the calls that no program can hold."""
 
 import operator
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +10,12 @@ from torch.fx import GraphModule, Node, map_arg
 from torch_tpu import _explain
 from torch_tpu._graph import control
 from torch_tpu._graph.options import Options
+from torch_tpu._graph.whole import Compiled, Whole, run
 from torch_tpu._graph.write import Writer, can_write
 from torch_tpu._loader import native
 
 
-def compile_graph(gm: GraphModule, options: Options = ()) -> Callable[..., Sequence[Any]]:
+def compile_graph(gm: GraphModule, options: Options = ()) -> Compiled:
     """Makes a graph callable with the values of its placeholders; it returns a list.
     Its programs are compiled with these options.
 
@@ -28,12 +28,12 @@ def compile_graph(gm: GraphModule, options: Options = ()) -> Callable[..., Seque
         node: operator.attrgetter(node.target)(gm) for node in gm.graph.find_nodes(op="get_attr")
     }
     steps = _steps(gm, results, constants, options)
-    whole = len(steps) == 1 and isinstance(steps[0], Program)
-    if whole and all(control.is_body(node) for node in constants):
-        whole = steps[0].bound(inputs, results)
+    single = len(steps) == 1 and isinstance(steps[0], Program)
+    if single and all(control.is_body(node) for node in constants):
+        whole = steps[0].whole(inputs, results)
         if whole is not None:
-            return whole
-    return _Sequence(inputs, constants, steps, results)
+            return Compiled(whole.bind(steps[0].id), whole)
+    return Compiled(_Sequence(inputs, constants, steps, results), None)
 
 
 class Program:
@@ -56,13 +56,14 @@ class Program:
             self.writer.add(node)
         self.outputs = outputs
         self.constants = {n: _moved(constants[n]) for n in self.writer.read if n in constants}
-        self.id = native().add_graph(self.writer.text(outputs), list(options))
+        self.text, self.options = self.writer.text(outputs), options
+        self.id = native().add_graph(self.text, list(options))
         _explain.traced(self.id)
 
     def run(self, env: dict[Node, Any]) -> None:
         """Reads from and adds to the values of nodes."""
         writer = self.writer
-        results = _run(
+        results = run(
             self.id,
             len(self.outputs),
             [env[n] for n in writer.numbers],
@@ -71,37 +72,24 @@ class Program:
         )
         env.update(zip(self.outputs, results))
 
-    def bound(self, inputs: list[Node], results: list[Any]) -> Callable[..., Any] | None:
-        """The program as a function of all inputs, if its results are all there is to return."""
-        if [r for r in results if r is not None] != self.outputs:
-            return None
+    def whole(self, inputs: list[Node], results: list[Any]) -> Whole | None:
+        """The program as data, if its results are all that a graph with these inputs returns."""
         at = {node: i for i, node in enumerate(inputs)}
-        places = [[at[n] for n in group] for group in self._groups()]
-        numbers, read, written = places
-        count, graph = len(self.outputs), self.id
-        if len(results) == count and read == list(range(len(inputs))) and not written:
-            return lambda *args: _run(graph, count, [], args, [])
-        keep = [i for i, r in enumerate(results) if r is not None]
-
-        def call(*args: Any) -> list[Any]:
-            made = _run(
-                graph,
-                count,
-                [args[i] for i in numbers],
-                [args[i] for i in read],
-                [args[i] for i in written],
-            )
-            if len(results) == count:
-                return made
-            full: list[Any] = [None] * len(results)
-            for i, value in zip(keep, made):
-                full[i] = value
-            return full
-
-        return call
-
-    def _groups(self):
-        return self.writer.numbers, self.writer.read, self.writer.written
+        places = {node: ~i for i, node in enumerate(inputs)}
+        places |= {node: i for i, node in enumerate(self.outputs)}
+        if not all(r is None or r in places for r in results):
+            return None
+        writer = self.writer
+        return Whole(
+            text=self.text,
+            options=self.options,
+            numbers=[at[n] for n in writer.numbers],
+            read=[at[n] for n in writer.read],
+            written=[at[n] for n in writer.written],
+            outputs=len(self.outputs),
+            results=[None if r is None else places[r] for r in results],
+            inputs=len(inputs),
+        )
 
 
 class _Sequence:
@@ -122,10 +110,6 @@ class _Sequence:
             for node in done:
                 env.pop(node, None)
         return [map_arg(r, env.__getitem__) if isinstance(r, Node) else r for r in self.results]
-
-
-def _run(graph: int, count: int, numbers: list, read: Sequence, written: list) -> list:
-    return torch.ops.torch_tpu.run_graph.default(graph, count, numbers, read, written)
 
 
 def _moved(constant: torch.Tensor) -> torch.Tensor:
