@@ -61,10 +61,10 @@ def _is_simple(node: Node, can_write: Callable[[Node], bool]) -> bool:
 
 
 def _is_fixed(value: object) -> bool:
-    """A tensor of the device whose sizes are numbers."""
+    """A tensor of the device whose sizes are numbers; a loop over none has no slice to look at."""
     if not isinstance(value, torch.Tensor) or value.device.type != "tpu":
         return False
-    return all(isinstance(size, int) for size in value.shape)
+    return all(isinstance(size, int) and size > 0 for size in value.shape)
 
 
 def _flat(given: object) -> Iterator[object]:
