@@ -88,6 +88,10 @@ def test_while_loop(device):
     assert launches(power, *tensors(device, (4, 3), (3,))) == 1
 
 
+def test_the_gradient_of_a_while_loop(device):
+    agree(power, device, (4, 3), (3,))
+
+
 def running(x, start, w):
     return scan(lambda carry, x: ((carry * w + x).tanh(), (carry + x).sin()), start, x)
 
