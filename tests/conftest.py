@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 
 # Before torch is imported: the device reads its settings when torch loads it.
 os.environ.setdefault("TORCH_TPU_FALLBACK", "error")
@@ -44,3 +46,24 @@ def device(request):
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def python(tmp_path):
+    """`python(code, **variables)` runs `code` as a file and returns what it printed.
+
+    It must succeed.
+    """
+
+    def run(code, **variables):
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        command = [sys.executable, program]
+        environment = dict(os.environ, **variables)
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    return run

@@ -13,11 +13,21 @@ from torch_tpu import _loader
 
 _loader.load()
 
+from torch_tpu._explain import explain  # noqa: E402
 from torch_tpu._settings import no_new_compiles, settings  # noqa: E402
 from torch_tpu._stats import reset_stats, stats  # noqa: E402
 
 __version__ = _loader.version()
-__all__ = ["__version__", "export", "fit", "no_new_compiles", "reset_stats", "settings", "stats"]
+__all__ = [
+    "__version__",
+    "explain",
+    "export",
+    "fit",
+    "no_new_compiles",
+    "reset_stats",
+    "settings",
+    "stats",
+]
 
 del torch
 

@@ -240,6 +240,15 @@ impl Host for Caller {
         interrupted()
     }
 
+    fn line(&self) -> String {
+        Python::try_attach(|py| {
+            let explain = py.import("torch_tpu._explain")?;
+            explain.call_method0("line")?.extract()
+        })
+        .and_then(PyResult::ok)
+        .unwrap_or_default()
+    }
+
     fn span(&self, name: &str, mut run: &mut dyn FnMut()) {
         extern "C" fn body(run: *mut c_void) {
             // SAFETY: `tpu_span` passes on what it was given below, during that call.

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, non_snake_case)]
 
 mod ahead;
+mod cache;
 mod call;
 mod error;
 mod graph;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyImportError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tpu_eager::runtime;
-use tpu_obs::{Error as SettingError, counters, memory, settings};
+use tpu_obs::{Error as SettingError, compiles, counters, memory, settings};
 use tpu_ops::schema::{Schema, disagreements, plan};
 
 unsafe extern "C" {
@@ -45,6 +45,7 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(reset_peak_memory, m)?),
     |m| m.add_function(wrap_pyfunction!(stats, m)?),
     |m| m.add_function(wrap_pyfunction!(reset_stats, m)?),
+    |m| m.add_function(wrap_pyfunction!(compiled, m)?),
     |m| m.add_function(wrap_pyfunction!(flush, m)?),
     |m| m.add_function(wrap_pyfunction!(setting_names, m)?),
     |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
@@ -56,6 +57,12 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(crate::ahead::lower_graph, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::ahead::compile_ahead, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::ahead::compiler_environment, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::graph::check_options, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::cache::cache_dir, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::cache::cache_entries, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::cache::cache_prune, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::cache::cache_import, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::cache::cache_maker, m)?),
     |m| m.add_function(wrap_pyfunction!(serving_rows, m)?),
 ];
 
@@ -203,6 +210,13 @@ fn reset_peak_memory(device: usize) {
 #[pyfunction]
 fn stats() -> PyResult<String> {
     serde_json::to_string(&counters::snapshot())
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The programs that were found on disk or compiled, as JSON.
+#[pyfunction]
+fn compiled() -> PyResult<String> {
+    serde_json::to_string(&compiles::list())
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 

@@ -12,14 +12,14 @@ use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering::Relaxed},
 };
-use tpu_exec::{Module, Tier};
+use tpu_exec::{Module, Request, Tier};
 use tpu_hlo::{DType, Number, Settings, Slot, Type};
 use tpu_obs::{
     settings,
     show::{self, Topic},
 };
 use tpu_ops::{Arg as OpArg, Op, Param, schema::Plan};
-use tpu_pjrt::{Arg as LaunchArg, Args, Buffer, Outputs, Shape};
+use tpu_pjrt::{Arg as LaunchArg, Args, Buffer, OptionValue, Outputs, Shape};
 
 use crate::element_type;
 
@@ -30,8 +30,8 @@ pub struct Kernel {
     pub plan: Plan,
     pub(crate) id: u32,
     pub(crate) params: Vec<Param>,
-    /// Whether it is a whole graph, which is worth the compiler's full effort.
-    graph: bool,
+    /// For a whole graph, which is worth the compiler's full effort: XLA flags of its own.
+    graph: Option<Vec<(String, OptionValue)>>,
 }
 
 impl Kernel {
@@ -43,13 +43,14 @@ impl Kernel {
             plan,
             id: NEXT.fetch_add(1, Relaxed),
             params,
-            graph: false,
+            graph: None,
         }
     }
 
     /// A kernel for a graph of `torch.compile` with `fresh` new results. It is called with two
-    /// things for the caller, the numbers, the tensors it reads and those it writes.
-    pub fn graph(op: &'static Op, fresh: usize) -> Self {
+    /// things for the caller, the numbers, the tensors it reads and those it writes. It is compiled
+    /// with these XLA flags beside the common ones.
+    pub fn graph(op: &'static Op, fresh: usize, options: Vec<(String, OptionValue)>) -> Self {
         let plan = Plan {
             op,
             args: vec![2, 3],
@@ -59,7 +60,7 @@ impl Kernel {
             dtype_of_out: false,
         };
         Self {
-            graph: true,
+            graph: Some(options),
             ..Self::new(plan)
         }
     }
@@ -109,6 +110,10 @@ pub trait Host {
     fn reserve(&self, blocks: u64) -> (u64, u64);
     /// Whether the user wants to stop waiting (Ctrl-C).
     fn interrupted(&self) -> bool;
+    /// The line of source that makes the call, as `train.py:12`; empty where that is not known.
+    fn line(&self) -> String {
+        String::new()
+    }
     /// Runs `run` as an event called `name` of the profiler.
     fn span(&self, name: &str, run: &mut dyn FnMut());
 }
@@ -263,21 +268,27 @@ impl Call<'_, '_> {
             outputs: module.outputs.iter().map(shape).collect(),
             text: module.text,
         };
-        let interrupted = || self.host.interrupted();
+        let name = self.kernel.plan.op.name;
+        let request = Request {
+            options: self.kernel.graph.as_deref().unwrap_or_default(),
+            what: name,
+            line: &|| self.host.line(),
+            interrupted: &|| self.host.interrupted(),
+            ..Request::new(&module, self.tier(&module))
+        };
         let mut program = None;
-        self.host.span(
-            &format!("tpu::compile {}", self.kernel.plan.op.name),
-            &mut || {
-                let tier = if self.kernel.graph {
-                    Tier::Full
-                } else {
-                    tier(&module)
-                };
-                program = Some(runtime.programs.get(&module, tier, &interrupted));
-            },
-        );
+        self.host.span(&format!("tpu::compile {name}"), &mut || {
+            program = Some(runtime.programs.get(&request));
+        });
         entry.program = program.transpose()?;
         Ok(entry)
+    }
+
+    fn tier(&self, module: &Module) -> Tier {
+        match self.kernel.graph {
+            Some(_) => Tier::Full,
+            None => tier(module),
+        }
     }
 
     fn launch(

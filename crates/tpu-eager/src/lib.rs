@@ -26,5 +26,6 @@ pub use copy::{HostBytes, host_bytes, share, upload};
 pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};
 pub use error::{Error, Raise, Result};
 pub use lower::{Entry, Fresh};
+pub use tpu_exec::inventory;
 pub use tpu_hlo::{DType, Number, Precision, Settings};
-pub use tpu_pjrt::{Buffer, is_forked};
+pub use tpu_pjrt::{Buffer, OptionValue, is_forked};

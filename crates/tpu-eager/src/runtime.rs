@@ -7,7 +7,7 @@ use std::{
 };
 use tpu_exec::{Options, Programs};
 use tpu_obs::{counters, memory};
-use tpu_pjrt::{Buffer, Client, Platform, Plugin, Shape};
+use tpu_pjrt::{Buffer, Client, OptionValue, Platform, Plugin, Shape};
 
 /// Index of the only device of a process.
 pub const DEVICE: usize = 0;
@@ -157,6 +157,19 @@ impl Runtime {
     /// Waits until compiled programs are on disk and no compile runs.
     pub fn flush(&self) {
         self.programs.flush();
+    }
+
+    /// Who makes the programs that are kept on disk, one property a line; none without a disk.
+    pub fn maker(&self) -> Option<&str> {
+        self.programs.maker()
+    }
+
+    /// Whether the compiler takes these options for a graph.
+    ///
+    /// # Errors
+    /// What it says of the first that it does not take.
+    pub fn check_options(&self, options: &[(String, OptionValue)]) -> Result<()> {
+        Ok(self.programs.check_options(options)?)
     }
 
     /// Forgets programs that are not in use.

@@ -37,17 +37,20 @@ pub(crate) fn head(salt: &Salt, key: Key, canonical: &str, executable: &[u8]) ->
     head
 }
 
-/// Where in `bytes` the executable is, if they are a sound entry of exactly this program.
+/// An entry whose bytes are those that were written.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) salt: Salt,
+    pub(crate) key: Key,
+    pub(crate) canonical: &'a [u8],
+    pub(crate) executable: Range<usize>,
+}
+
+/// Takes an entry apart.
 ///
 /// # Errors
-/// The cause to count: `Truncated`, `Corrupt`, or `Foreign` where the entry is sound but of
-/// another maker, key or text.
-pub(crate) fn verify(
-    bytes: &[u8],
-    salt: &Salt,
-    key: Key,
-    canonical: &str,
-) -> Result<Range<usize>, Miss> {
+/// `Truncated`, `Corrupt`, or `Foreign` for one of another version.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Entry<'_>, Miss> {
     let head = bytes.first_chunk::<HEAD>().ok_or(Miss::Truncated)?;
     if head[..7] != MAGIC {
         return Err(Miss::Corrupt);
@@ -63,14 +66,31 @@ pub(crate) fn verify(
     if bytes.len() > end || blake3::hash(&bytes[CHECKED..]).as_bytes() != &head[8..40] {
         return Err(Miss::Corrupt);
     }
-    let same = head[40..72] == salt.0
-        && head[72..104] == key.0
-        && bytes[HEAD..text_end] == *canonical.as_bytes();
-    if same {
-        Ok(text_end..end)
-    } else {
-        Err(Miss::Foreign)
-    }
+    let (mut salt, mut key) = ([0; 32], [0; 32]);
+    salt.copy_from_slice(&head[40..72]);
+    key.copy_from_slice(&head[72..104]);
+    Ok(Entry {
+        salt: Salt(salt),
+        key: Key(key),
+        canonical: &bytes[HEAD..text_end],
+        executable: text_end..end,
+    })
+}
+
+/// Where in `bytes` the executable is, if they are a sound entry of exactly this program.
+///
+/// # Errors
+/// The cause to count: that of [`parse`], or `Foreign` where the entry is of another maker, key or
+/// text.
+pub(crate) fn verify(
+    bytes: &[u8],
+    salt: &Salt,
+    key: Key,
+    canonical: &str,
+) -> Result<Range<usize>, Miss> {
+    let entry = parse(bytes)?;
+    let same = (entry.salt, entry.key) == (*salt, key) && entry.canonical == canonical.as_bytes();
+    same.then_some(entry.executable).ok_or(Miss::Foreign)
 }
 
 fn length(head: &[u8; HEAD], at: usize) -> u64 {

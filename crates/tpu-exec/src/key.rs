@@ -57,33 +57,63 @@ impl Form {
         }
     }
 
+    /// The part of a canonical text that says so.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Everything that the compiled form of `module` depends on, apart from the maker.
     pub(crate) fn canonical(&self, module: &Module) -> String {
         format!("{}types {}\n\n{}", self.text, module.types(), module.text)
     }
 }
 
-/// Who made a compiled form: a hash over format, plugin, platform, devices and processor.
+/// A hash of a [`Maker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(pub(crate) [u8; 32]);
+
+impl Salt {
+    /// All 64 hexadecimal digits.
+    pub(crate) fn hex(self) -> String {
+        Key(self.0).hex()
+    }
+}
+
+/// Who made a compiled form: format, plugin, platform, devices and processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Maker {
+    pub(crate) salt: Salt,
+    text: String,
+}
 
 /// Changes when the meaning of an entry changes.
 const FORMAT: &str = "torch_tpu programs 1";
 
-impl Salt {
-    pub(crate) fn new(client: &Client, plugin: &blake3::Hash) -> Salt {
-        let mut maker = format!(
+impl Maker {
+    pub(crate) fn new(client: &Client, plugin: &blake3::Hash) -> Maker {
+        let mut text = format!(
             "{FORMAT}\nplugin {plugin}\nplatform {} {}\n",
             client.platform_name(),
             client.platform_version()
         );
         for device in client.devices() {
-            maker += &format!("device {}\n", device.kind());
+            text += &format!("device {}\n", device.kind());
         }
         if client.platform_name() == "cpu" {
-            maker += &processor();
+            text += &processor();
         }
-        Salt(*blake3::hash(maker.as_bytes()).as_bytes())
+        Maker::of(text)
+    }
+
+    /// The maker that `text` describes.
+    pub(crate) fn of(text: String) -> Maker {
+        let salt = Salt(*blake3::hash(text.as_bytes()).as_bytes());
+        Maker { salt, text }
+    }
+
+    /// One property a line, its name first.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 }
 

@@ -9,10 +9,10 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let client: std::sync::Arc<tpu_pjrt::Client> = unimplemented!();
 //! # let module: tpu_exec::Module = unimplemented!();
-//! use tpu_exec::{Options, Programs, Tier};
+//! use tpu_exec::{Options, Programs, Request, Tier};
 //!
 //! let programs = Programs::new(client, Options::from_settings());
-//! let program = programs.get(&module, Tier::Quick, &|| false)?;
+//! let program = programs.get(&Request::new(&module, Tier::Quick))?;
 //! # Ok(()) }
 //! ```
 
@@ -20,12 +20,16 @@ mod compile;
 mod entry;
 mod error;
 mod explain;
+pub mod inventory;
 mod key;
 mod lock;
+mod makers;
 mod module;
 mod plugin;
 mod program;
 mod programs;
+mod progress;
+mod request;
 mod store;
 mod task;
 
@@ -35,3 +39,4 @@ pub use key::Key;
 pub use module::{Module, Tier};
 pub use program::{Origin, Program};
 pub use programs::{Options, Programs};
+pub use request::Request;

@@ -15,6 +15,16 @@ pub enum Origin {
     Loaded,
 }
 
+impl Origin {
+    /// `loaded`, or why it was not on disk.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Origin::Loaded => "loaded",
+            Origin::Compiled(cause) => cause.word(),
+        }
+    }
+}
+
 /// A compiled module, loaded on one device.
 #[derive(Debug)]
 pub struct Program {

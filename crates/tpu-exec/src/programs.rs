@@ -2,10 +2,11 @@
 
 use crate::compile::Pool;
 use crate::explain::History;
-use crate::key::{Form, Salt};
+use crate::key::{Form, Maker};
+use crate::progress::Progress;
 use crate::store::Store;
 use crate::task::{Millis, Task};
-use crate::{Error, Key, Module, Program, Result, Tier, plugin};
+use crate::{Error, Key, Program, Request, Result, Tier, plugin};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
@@ -15,10 +16,19 @@ use std::time::{Duration, Instant};
 use tpu_obs::counters;
 use tpu_obs::settings::{self, CacheMode};
 use tpu_obs::show::{self, Topic};
-use tpu_pjrt::{Client, Code, OptionValue};
+use tpu_pjrt::{Client, Code, ElementType, OptionValue, Shape, Signature, check_override};
 
 /// How often a waiting caller is asked whether it was interrupted.
 const POLL: Duration = Duration::from_millis(50);
+
+/// A program that shows whether options are taken.
+const NEGATE: &str = "module {
+  func.func public @main(%x: tensor<1xf32>) -> tensor<1xf32> {
+    %y = stablehlo.negate %x : tensor<1xf32>
+    return %y : tensor<1xf32>
+  }
+}
+";
 
 /// How programs are found and made.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +86,11 @@ pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) options: Options,
     store: OnceLock<Option<Store>>,
-    quick: Form,
-    full: Form,
+    quick: Arc<Form>,
+    full: Arc<Form>,
     slots: Mutex<FxHashMap<Key, Slot>>,
     pub(crate) history: History,
+    pub(crate) progress: Progress,
     next_id: AtomicU64,
 }
 
@@ -101,13 +112,14 @@ impl Programs {
     pub fn new(client: Arc<Client>, options: Options) -> Programs {
         let pool = Pool::new(options.compile_threads);
         let shared = Shared {
-            quick: Form::new(Tier::Quick, &options.xla_options),
-            full: Form::new(Tier::Full, &options.xla_options),
+            quick: Arc::new(Form::new(Tier::Quick, &options.xla_options)),
+            full: Arc::new(Form::new(Tier::Full, &options.xla_options)),
             client,
             options,
             store: OnceLock::new(),
             slots: Mutex::default(),
             history: History::default(),
+            progress: Progress::default(),
             next_id: AtomicU64::new(1),
         };
         Programs {
@@ -116,46 +128,44 @@ impl Programs {
         }
     }
 
-    /// The program of `module`, compiled at `tier` if it has to be. The tiers do not stand in for
-    /// each other: their last bits may differ, and what one gets must not depend on who came first.
-    ///
-    /// Every 50 ms of waiting `interrupted` is asked whether to give up.
+    /// The program that is wanted, compiled if it has to be. The tiers do not stand in for each
+    /// other: their last bits may differ, and what one gets must not depend on who came first.
     ///
     /// # Errors
     /// [`Error::Compile`] where the module is refused (asked again, it is compiled again);
-    /// [`Error::Interrupted`] after `interrupted` said so, the compile going on;
+    /// [`Error::NewCompile`] where the setting `new_compiles` forbids it;
+    /// [`Error::Interrupted`] after the caller said so, the compile going on;
     /// [`Error::Device`] in a forked child.
-    pub fn get(
-        &self,
-        module: &Module,
-        tier: Tier,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Arc<Program>> {
+    pub fn get(&self, request: &Request<'_>) -> Result<Arc<Program>> {
         if tpu_pjrt::is_forked() {
             return Err(forked());
         }
-        let canonical = self.shared.form(tier).canonical(module);
+        let form = self.shared.form(request);
+        let canonical = form.canonical(request.module);
         let key = Key::of(&canonical);
         let coming = match self.shared.claim(key) {
             Claim::Found(program) => return Ok(program),
             Claim::Wait(coming) => coming,
             Claim::Make(coming) => {
-                let shared = Arc::clone(&self.shared);
-                let (module, to_fill) = (Arc::new(module.clone()), Arc::clone(&coming));
                 let task = Task {
-                    shared,
+                    shared: Arc::clone(&self.shared),
                     key,
-                    tier,
+                    tier: request.tier,
+                    form,
                     canonical,
-                    module,
+                    module: Arc::new(request.module.clone()),
+                    what: request.what.to_owned(),
+                    line: (request.line)(),
                 };
+                let to_fill = Arc::clone(&coming);
+                let urgent = request.tier == Tier::Quick;
                 self.pool
-                    .submit(Box::new(move || task.run(&to_fill)), tier == Tier::Quick);
+                    .submit(Box::new(move || task.run(&to_fill)), urgent);
                 coming
             }
         };
         coming
-            .wait(interrupted)
+            .wait(&self.shared.progress, request.interrupted)
             .unwrap_or(Err(Error::Interrupted { key }))
     }
 
@@ -184,6 +194,29 @@ impl Programs {
             .slots
             .lock()
             .retain(|_, slot| matches!(slot, Slot::Coming(_)));
+    }
+
+    /// Who makes the programs that are kept on disk, one property a line; none without a disk.
+    pub fn maker(&self) -> Option<&str> {
+        self.shared.store().map(Store::maker)
+    }
+
+    /// Whether the compiler takes these options, which it is asked with a program of one operation.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with what it says of the first that it does not take.
+    pub fn check_options(&self, options: &[(String, OptionValue)]) -> Result<()> {
+        for (name, value) in options {
+            check_override(name, value)?;
+        }
+        let shape = Shape::new(ElementType::F32, &[1]);
+        let signature = Signature {
+            inputs: vec![shape.clone()],
+            outputs: vec![shape],
+        };
+        let form = Form::new(Tier::Full, options);
+        self.client().compile(NEGATE, &signature, &form.options)?;
+        Ok(())
     }
 
     /// The client that the programs are of.
@@ -237,11 +270,18 @@ impl Shared {
         coming.done.notify_all();
     }
 
-    pub(crate) fn form(&self, tier: Tier) -> &Form {
-        match tier {
+    fn form(&self, request: &Request<'_>) -> Arc<Form> {
+        if !request.options.is_empty() {
+            let named = |name: &String| request.options.iter().any(|(other, _)| other == name);
+            let common = self.options.xla_options.iter();
+            let mut options: Vec<_> = common.filter(|(name, _)| !named(name)).cloned().collect();
+            options.extend_from_slice(request.options);
+            return Arc::new(Form::new(request.tier, &options));
+        }
+        Arc::clone(match request.tier {
             Tier::Quick => &self.quick,
             Tier::Full => &self.full,
-        }
+        })
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -273,10 +313,10 @@ impl Shared {
             Topic::Time,
             format_args!("identify plugin {}", Millis(start.elapsed())),
         );
-        let salt = Salt::new(&self.client, &plugin);
+        let maker = Maker::new(&self.client, &plugin);
         Some(Store::new(
             dir.join("programs"),
-            salt,
+            maker,
             self.options.cache_size,
             writable,
         ))
@@ -285,7 +325,11 @@ impl Shared {
 
 impl Coming {
     /// The outcome; `None` once `interrupted` says to give up.
-    fn wait(&self, interrupted: &dyn Fn() -> bool) -> Option<Result<Arc<Program>>> {
+    fn wait(
+        &self,
+        progress: &Progress,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Option<Result<Arc<Program>>> {
         let mut outcome = self.outcome.lock();
         loop {
             if let Some(outcome) = &*outcome {
@@ -295,6 +339,7 @@ impl Coming {
                 // Not under the lock: the caller may run anything here, signal handlers of
                 // Python for one.
                 drop(outcome);
+                progress.tick();
                 if interrupted() {
                     return None;
                 }

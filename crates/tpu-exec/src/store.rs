@@ -4,8 +4,9 @@
 //! a counter. The first trouble with the disk is told in one warning.
 
 use crate::entry;
-use crate::key::{Key, Salt};
+use crate::key::{Form, Key, Maker};
 use crate::lock::Lock;
+use crate::makers::Makers;
 use parking_lot::Mutex;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -27,7 +28,7 @@ const STALE: Duration = Duration::from_secs(3600);
 /// Entries written between two looks at the whole directory, at most.
 const ENTRIES_PER_SWEEP: u32 = 64;
 
-const ENTRY: &str = "program";
+pub(crate) const ENTRY: &str = "program";
 const LOCK: &str = "lock";
 const PART: &str = "part";
 
@@ -35,7 +36,8 @@ const PART: &str = "part";
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    salt: Salt,
+    maker: Maker,
+    makers: Makers,
     limit: u64,
     writable: bool,
     allowance: Mutex<Allowance>,
@@ -65,11 +67,12 @@ impl Found {
 
 impl Store {
     /// A store of at most `limit` bytes in `dir`, which need not exist yet.
-    pub(crate) fn new(dir: PathBuf, salt: Salt, limit: u64, writable: bool) -> Store {
+    pub(crate) fn new(dir: PathBuf, maker: Maker, limit: u64, writable: bool) -> Store {
         let (allowance, warned) = (Mutex::default(), AtomicBool::new(false));
         Store {
+            makers: Makers::new(dir.with_file_name("makers")),
             dir,
-            salt,
+            maker,
             limit,
             writable,
             allowance,
@@ -82,7 +85,7 @@ impl Store {
     /// # Errors
     /// The cause of the miss.
     pub(crate) fn read(&self, key: Key, canonical: &str) -> Result<Found, Miss> {
-        let key = key.salted(&self.salt);
+        let key = key.salted(&self.maker.salt);
         let path = self.path(key, ENTRY);
         let bytes = match self.read_and_touch(&path) {
             Ok(bytes) => bytes,
@@ -92,14 +95,32 @@ impl Store {
                 return Err(Miss::Io);
             }
         };
-        let executable = entry::verify(&bytes, &self.salt, key, canonical)?;
+        let executable = entry::verify(&bytes, &self.maker.salt, key, canonical)?;
         Ok(Found { bytes, executable })
+    }
+
+    /// Who makes the programs, one property a line.
+    pub(crate) fn maker(&self) -> &str {
+        self.maker.text()
+    }
+
+    /// What the disk has instead of a program that is not there; empty for nothing.
+    pub(crate) fn instead(&self, form: &Form, canonical: &str) -> String {
+        let exists = |key| self.path(key, ENTRY).exists();
+        self.makers.instead(&self.maker, form, canonical, exists)
+    }
+
+    /// Leaves a note of how a program was made that is kept here.
+    pub(crate) fn note(&self, form: &Form) {
+        if self.writable {
+            self.makers.note(&self.maker, form);
+        }
     }
 
     /// Keeps a program. Failures are counted and, the first time, told.
     pub(crate) fn write(&self, key: Key, canonical: &str, executable: &[u8]) {
-        let key = key.salted(&self.salt);
-        let head = entry::head(&self.salt, key, canonical, executable);
+        let key = key.salted(&self.maker.salt);
+        let head = entry::head(&self.maker.salt, key, canonical, executable);
         let parts = [&head[..], canonical.as_bytes(), executable];
         let size = parts.iter().map(|part| part.len() as u64).sum();
         if !self.writable || size > self.limit {
@@ -123,7 +144,7 @@ impl Store {
         if !self.writable {
             return None;
         }
-        let path = self.path(key.salted(&self.salt), LOCK);
+        let path = self.path(key.salted(&self.maker.salt), LOCK);
         let (start, mut pause) = (Instant::now(), Duration::from_millis(1));
         while start.elapsed() < PATIENCE {
             match self.try_lock(&path) {
@@ -171,7 +192,7 @@ impl Store {
             return;
         }
         // Where that fails, it is tried again after the next write.
-        let used = sweep(&self.dir, self.limit).unwrap_or(self.limit);
+        let used = sweep(&self.dir, self.limit, self.limit / 10 * 9).unwrap_or(self.limit);
         // Only half of what is free: other processes write too.
         let bytes = self.limit.saturating_sub(used) / 2;
         *allowance = Allowance {
@@ -240,8 +261,8 @@ struct Kept {
 }
 
 /// Removes what killed processes left and, where the entries take more than `limit` bytes, the
-/// least recently used until they take 90 % of it. Returns the bytes left.
-fn sweep(dir: &Path, limit: u64) -> io::Result<u64> {
+/// least recently used until they take `target`. Returns the bytes left.
+pub(crate) fn sweep(dir: &Path, limit: u64, target: u64) -> io::Result<u64> {
     let now = SystemTime::now();
     let (mut kept, mut total) = (Vec::new(), 0);
     for file in std::fs::read_dir(dir)? {
@@ -268,7 +289,7 @@ fn sweep(dir: &Path, limit: u64) -> io::Result<u64> {
         }
     }
     if total > limit {
-        total = evict(kept, total, limit / 10 * 9);
+        total = evict(kept, total, target);
     }
     Ok(total)
 }
@@ -294,10 +315,12 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const SALT: Salt = Salt([1; 32]);
+    fn maker() -> Maker {
+        Maker::of("a test\n".into())
+    }
 
     fn store(dir: &Path, limit: u64) -> Store {
-        Store::new(dir.join("programs"), SALT, limit, true)
+        Store::new(dir.join("programs"), maker(), limit, true)
     }
 
     fn key(number: u8) -> Key {
@@ -305,7 +328,7 @@ mod tests {
     }
 
     fn age(store: &Store, number: u8, seconds: u64) {
-        let path = store.path(key(number).salted(&SALT), ENTRY);
+        let path = store.path(key(number).salted(&maker().salt), ENTRY);
         let file = File::options().write(true).open(path).expect("stored");
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
             .expect("ours");
@@ -391,8 +414,8 @@ mod tests {
     fn a_store_that_is_only_read_changes_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
         store(dir.path(), 1 << 20).write(key(1), "text", b"code");
-        let reader = Store::new(dir.path().join("programs"), SALT, 1 << 20, false);
-        let path = reader.path(key(1).salted(&SALT), ENTRY);
+        let reader = Store::new(dir.path().join("programs"), maker(), 1 << 20, false);
+        let path = reader.path(key(1).salted(&maker().salt), ENTRY);
         let before = fs::metadata(&path)
             .expect("there")
             .modified()

@@ -1,5 +1,7 @@
 //! One program on its way: from disk, or through the compiler and to disk.
 
+use crate::explain::Subject;
+use crate::key::Form;
 use crate::lock::Lock;
 use crate::programs::{Coming, Shared};
 use crate::store::Store;
@@ -9,6 +11,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tpu_obs::compiles::{self, Record};
 use tpu_obs::counters::{self, Miss};
 use tpu_obs::settings::{self, NewCompiles};
 use tpu_obs::show::{self, Topic};
@@ -19,8 +22,11 @@ pub(crate) struct Task {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: Key,
     pub(crate) tier: Tier,
+    pub(crate) form: Arc<Form>,
     pub(crate) canonical: String,
     pub(crate) module: Arc<Module>,
+    pub(crate) what: String,
+    pub(crate) line: String,
 }
 
 impl Task {
@@ -72,17 +78,18 @@ impl Task {
     fn compile(&self, cause: Miss) -> Result<Arc<Program>> {
         if settings::new_compiles() == NewCompiles::Error {
             return Err(Error::NewCompile {
-                types: self.module.types().to_string(),
-                reason: self.shared.history.compare(&self.module).to_string(),
+                types: self.module.types(),
+                reason: self.shared.history.compare(&self.subject()).to_string(),
             });
         }
         counters::miss(cause);
         let start = Instant::now();
-        let (signature, form) = (self.module.signature(), self.shared.form(self.tier));
+        let signature = self.module.signature();
+        let _mark = self.shared.progress.start(self.called());
         let executable = self
             .shared
             .client
-            .compile(&self.module.text, &signature, &form.options)
+            .compile(&self.module.text, &signature, &self.form.options)
             .map_err(|source| Error::Compile {
                 key: self.key,
                 source,
@@ -95,7 +102,7 @@ impl Task {
         let id = self.shared.next_id();
         let program = Program {
             id,
-            reason: self.shared.history.explain(id, &self.module),
+            reason: self.shared.history.explain(id, &self.subject()),
             key: self.key,
             tier: self.tier,
             origin,
@@ -104,8 +111,50 @@ impl Task {
             executable,
             device: self.shared.options.device,
         };
-        announce(&program);
+        let record = self.record(&program);
+        announce(&record, &program.module.text);
+        compiles::add(record);
         Arc::new(program)
+    }
+
+    fn subject(&self) -> Subject {
+        Subject {
+            module: Arc::clone(&self.module),
+            tier: self.tier,
+            options: self.form.text().into(),
+        }
+    }
+
+    /// What is compiled and for which line.
+    fn called(&self) -> String {
+        match (self.what.as_str(), self.line.as_str()) {
+            ("", _) => format!("program `{}`", self.key),
+            (what, "") => what.to_owned(),
+            (what, line) => format!("{what} at {line}"),
+        }
+    }
+
+    fn record(&self, program: &Program) -> Record {
+        let instead = match (program.origin, self.shared.store()) {
+            (Origin::Compiled(Miss::Cold), Some(store)) => {
+                store.instead(&self.form, &self.canonical)
+            }
+            _ => String::new(),
+        };
+        Record {
+            program: program.id,
+            key: self.key.hex(),
+            what: self.what.clone(),
+            line: self.line.clone(),
+            tier: self.tier.word(),
+            types: self.module.types(),
+            cause: program.reason.word(),
+            reason: program.reason.to_string(),
+            disk: program.origin.word(),
+            instead,
+            lost: false,
+            seconds: program.time.as_secs_f64(),
+        }
     }
 
     /// Stores a program that was compiled here.
@@ -115,8 +164,14 @@ impl Task {
         };
         let start = Instant::now();
         match program.executable.serialize() {
-            Ok(bytes) => store.write(self.key, &self.canonical, &bytes),
-            Err(_) => counters::store_failed(),
+            Ok(bytes) => {
+                store.write(self.key, &self.canonical, &bytes);
+                store.note(&self.form);
+            }
+            Err(_) => {
+                counters::store_failed();
+                compiles::lose(program.id);
+            }
         }
         show::line(
             Topic::Time,
@@ -144,26 +199,44 @@ impl fmt::Display for Millis {
     }
 }
 
-fn announce(program: &Program) {
-    let (id, key, tier, time) = (program.id, program.key, program.tier, Millis(program.time));
-    let (verb, cause) = match program.origin {
-        Origin::Loaded => ("load", "from disk"),
-        Origin::Compiled(Miss::Cold) => ("compile", "cold"),
-        Origin::Compiled(Miss::Corrupt) => ("compile", "entry corrupt"),
-        Origin::Compiled(Miss::Foreign) => ("compile", "entry foreign"),
-        Origin::Compiled(Miss::Truncated) => ("compile", "entry truncated"),
-        Origin::Compiled(Miss::Io) => ("compile", "disk unreadable"),
-    };
-    if show::wants(Topic::Cache) {
-        let (types, reason) = (program.module.types(), &program.reason);
-        show::line(
-            Topic::Cache,
-            format_args!("program {id} {key} {tier} {types}: {verb} {time} ({cause}; {reason})"),
-        );
-    }
-    show::line(Topic::Time, format_args!("program {id} {verb} {time}"));
-    show::line(
-        Topic::Hlo,
-        format_args!("program {id}\n{}", program.module.text),
+fn announce(record: &Record, text: &str) {
+    let (id, time) = (
+        record.program,
+        Millis(Duration::from_secs_f64(record.seconds)),
     );
+    let verb = match record.disk {
+        "loaded" => "load",
+        _ => "compile",
+    };
+    let Record {
+        key,
+        what,
+        line,
+        tier,
+        types,
+        reason,
+        disk,
+        instead,
+        ..
+    } = record;
+    show::line(
+        Topic::Cache,
+        format_args!(
+            "program {id} {} {tier} {types}: {verb} {time} ({disk}; {reason}{}{instead}){}{what}{}{line}",
+            &key[..10],
+            sep("; ", instead),
+            sep(" ", what),
+            sep(" at ", line),
+        ),
+    );
+    show::line(Topic::Time, format_args!("program {id} {verb} {time}"));
+    show::line(Topic::Hlo, format_args!("program {id}\n{text}"));
+}
+
+/// `separator` where something follows.
+fn sep<'a>(separator: &'a str, following: &str) -> &'a str {
+    match following {
+        "" => "",
+        _ => separator,
+    }
 }

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use support::{check_double, client, double, plugin_path};
 use tempfile::TempDir;
-use tpu_exec::{Options, Programs, Tier};
+use tpu_exec::{Options, Programs, Request, Tier};
 
 const PROCESS: &str = "a_process_that_runs_programs";
 const PLUGIN: &str = "TEST_PROCESS_PLUGIN";
@@ -34,7 +34,7 @@ fn a_process_that_runs_programs() {
     let programs = Programs::new(client.clone(), Options::from_settings());
     for size in 1..=count {
         let program = programs
-            .get(&double(size), Tier::Quick, &|| false)
+            .get(&Request::new(&double(size), Tier::Quick))
             .expect("a program");
         check_double(&client, &program, size);
     }

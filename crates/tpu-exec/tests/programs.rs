@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use support::{check_double, client, double, plugin_path};
-use tpu_exec::{Error, Module, Options, Origin, Program, Programs, Tier};
+use tpu_exec::{Error, Module, Options, Origin, Program, Programs, Request, Tier};
 use tpu_obs::counters::Miss;
 use tpu_obs::settings::CacheMode;
 use tpu_pjrt::{Client, Code, ElementType, OptionValue, Shape};
@@ -29,7 +29,9 @@ fn programs() -> Programs {
 }
 
 fn get(programs: &Programs, module: &Module, tier: Tier) -> Arc<Program> {
-    programs.get(module, tier, &|| false).expect("a program")
+    programs
+        .get(&Request::new(module, tier))
+        .expect("a program")
 }
 
 /// A module that takes long to compile: `length` different operations in a row.
@@ -97,7 +99,10 @@ fn an_interrupted_compile_goes_on_and_is_kept() {
         asked.get() == 2
     };
     let error = programs
-        .get(&module, Tier::Full, &give_up)
+        .get(&Request {
+            interrupted: &give_up,
+            ..Request::new(&module, Tier::Full)
+        })
         .expect_err("interrupted");
     assert!(matches!(error, Error::Interrupted { .. }), "{error}");
     assert_eq!((asked.get(), programs.len()), (2, 1));
@@ -113,7 +118,7 @@ fn a_refused_module_is_refused_again_and_harms_nobody() {
     module.text = module.text.replace("stablehlo.add", "stablehlo.madd");
     for _ in 0..2 {
         let error = programs
-            .get(&module, Tier::Quick, &|| false)
+            .get(&Request::new(&module, Tier::Quick))
             .expect_err("no such op");
         assert!(matches!(error, Error::Compile { .. }), "{error}");
         assert!(error.to_string().contains("madd"), "{error}");
@@ -128,7 +133,7 @@ fn a_module_that_lies_about_its_results_is_refused() {
     let mut module = double(2);
     module.outputs = vec![Shape::new(ElementType::F32, &[3])];
     let error = programs()
-        .get(&module, Tier::Quick, &|| false)
+        .get(&Request::new(&module, Tier::Quick))
         .expect_err("another shape");
     assert_eq!(
         error.device().map(tpu_pjrt::Error::code),
@@ -179,7 +184,7 @@ fn xla_options_make_another_program() {
     };
     let wrong = Programs::new(Arc::clone(&CLIENT), wrong);
     let error = wrong
-        .get(&double(5), Tier::Full, &|| false)
+        .get(&Request::new(&double(5), Tier::Full))
         .expect_err("no such flag");
     assert!(error.to_string().contains("xla_no_such_flag"), "{error}");
 }

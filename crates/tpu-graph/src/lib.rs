@@ -6,6 +6,7 @@
 //! the numbers and the tensors that it is called with, its results the new tensors, then the
 //! values of the tensors that it writes.
 mod artifact;
+mod control;
 mod lower;
 mod parse;
 mod signature;

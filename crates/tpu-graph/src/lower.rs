@@ -7,7 +7,7 @@ type B = Builder;
 
 /// What a node gives.
 #[derive(Clone, Debug)]
-enum Item {
+pub(crate) enum Item {
     Tensor(Value),
     Tensors(Outs),
     Number(Number),
@@ -19,6 +19,7 @@ pub(crate) fn is_structural(op: &str) -> bool {
         op,
         "tensor" | "number" | "constant" | "getitem" | "sym_size.int" | "sym_numel"
     ) || op.starts_with("python.")
+        || crate::control::is_control(op)
 }
 
 impl Lower for Graph {
@@ -67,13 +68,13 @@ impl Graph {
 }
 
 /// A walk over the nodes.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     numbers: Option<&'a Arg>,
     tensors: Option<&'a Arg>,
     items: Vec<Item>,
 }
 
-fn malformed(what: &str) -> Error {
+pub(crate) fn malformed(what: &str) -> Error {
     Error::runtime(format!("TPU4001: not a graph: {what}"))
 }
 
@@ -81,6 +82,9 @@ impl Run<'_> {
     fn node(&self, b: &mut B, node: &Node) -> Result<Item> {
         if let Some(row) = node.row {
             return self.row(b, row, node);
+        }
+        if crate::control::is_control(&node.op) {
+            return self.control(b, node);
         }
         match (node.op.as_str(), node.args.as_slice()) {
             ("tensor", [Argument::Int(i)]) => self.input(*i as usize),
@@ -212,7 +216,7 @@ impl Run<'_> {
         }
     }
 
-    fn value(&self, arg: &Argument) -> Result<Value> {
+    pub(crate) fn value(&self, arg: &Argument) -> Result<Value> {
         match arg {
             Argument::Node { node } => self.tensor(*node),
             _ => Err(malformed("a tensor is missing")),
@@ -227,7 +231,7 @@ impl Run<'_> {
         }
     }
 
-    fn list(&self, arg: &Argument) -> Result<Vec<Option<Value>>> {
+    pub(crate) fn list(&self, arg: &Argument) -> Result<Vec<Option<Value>>> {
         match arg {
             Argument::List(list) => {
                 let member = |a: &Argument| match a {

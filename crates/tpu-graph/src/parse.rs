@@ -18,7 +18,8 @@ pub struct Graph {
 #[derive(Debug, Deserialize)]
 pub struct Node {
     /// ATen name with overload, as `add.Tensor`, or one of `tensor`, `number` (an input, by
-    /// position), `getitem` and `python.*` (arithmetic on sizes).
+    /// position), `getitem`, `python.*` (arithmetic on sizes), and `cond`, `while_loop`, `scan` and
+    /// `map`.
     pub op: String,
     /// Arguments in the order of the schema, defaults included.
     pub args: Vec<Argument>,
@@ -28,6 +29,9 @@ pub struct Node {
     /// Where it comes from, for programs whose compiler shall say so.
     #[serde(default)]
     pub at: Option<Place>,
+    /// The bodies of control flow, whose inputs are the operands in their order.
+    #[serde(default)]
+    pub graphs: Vec<Graph>,
     #[serde(skip)]
     pub(crate) row: Option<&'static Op>,
 }
@@ -102,12 +106,18 @@ impl Graph {
     /// a graph.
     pub fn parse(json: &str) -> Result<Self> {
         let mut graph: Self = serde_json::from_str(json)?;
-        for node in &mut graph.nodes {
+        graph.find_rows()?;
+        Ok(graph)
+    }
+
+    fn find_rows(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            node.graphs.iter_mut().try_for_each(Self::find_rows)?;
             if !crate::lower::is_structural(&node.op) {
                 node.row = Some(servant(&node.op)?);
             }
         }
-        Ok(graph)
+        Ok(())
     }
 }
 

@@ -180,3 +180,113 @@ fn an_error_names_its_node() {
     let error = graph.program(&signature, Settings::default()).unwrap_err();
     assert!(matches!(error, Error::Refused { node: Some(1), .. }));
 }
+
+#[test]
+fn a_branch_reads_what_it_is_given() {
+    check(
+        r#"{"nodes": [
+            {"op": "tensor", "args": [0]},
+            {"op": "sum", "args": [{"node": 0}, null]},
+            {"op": "cond", "args": [{"node": 1}, [{"node": 0}]], "graphs": [
+                {"nodes": [{"op": "tensor", "args": [0]}, {"op": "sin", "args": [{"node": 0}]}],
+                 "outputs": [{"node": 1}], "written": []},
+                {"nodes": [{"op": "tensor", "args": [0]}],
+                 "outputs": [{"node": 0}], "written": []}
+            ]},
+            {"op": "getitem", "args": [{"node": 2}, 0]}
+        ], "outputs": [{"node": 3}], "written": []}"#,
+        &[],
+        expect![[r#"
+            module {
+              func.func public @main(%p0: tensor<2x3xf32>) -> (tensor<2x3xf32>) {
+                %1 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+                %5 = "stablehlo.reduce"(%p0, %1) <{dimensions = array<i64: 0, 1>}> ({
+                  ^bb0(%2: tensor<f32>, %3: tensor<f32>):
+                  %4 = "stablehlo.add"(%2, %3) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+                  "stablehlo.return"(%4) : (tensor<f32>) -> ()
+                }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+                %6 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+                %7 = "stablehlo.compare"(%5, %6) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %11:2 = "stablehlo.if"(%7) ({
+                  ^bb0:
+                  %8 = "stablehlo.sine"(%p0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+                  %9 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+                  "stablehlo.return"(%8, %9) : (tensor<2x3xf32>, tensor<i64>) -> ()
+                }, {
+                  ^bb0:
+                  %10 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+                  "stablehlo.return"(%p0, %10) : (tensor<2x3xf32>, tensor<i64>) -> ()
+                }) : (tensor<i1>) -> (tensor<2x3xf32>, tensor<i64>)
+                return %11#0 : tensor<2x3xf32>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn a_loop_stacks_what_each_turn_gives() {
+    check(
+        r#"{"nodes": [
+            {"op": "tensor", "args": [0]},
+            {"op": "scan", "args": [[], [{"node": 0}], []], "graphs": [
+                {"nodes": [{"op": "tensor", "args": [0]}, {"op": "sin", "args": [{"node": 0}]}],
+                 "outputs": [{"node": 1}], "written": []}
+            ]},
+            {"op": "getitem", "args": [{"node": 1}, 0]}
+        ], "outputs": [{"node": 2}], "written": []}"#,
+        &[],
+        expect![[r#"
+            module {
+              func.func public @main(%p0: tensor<2x3xf32>) -> (tensor<2x3xf32>) {
+                %7 = "stablehlo.constant"() <{value = dense<0> : tensor<i64>}> : () -> tensor<i64>
+                %8 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+                %9 = "stablehlo.constant"() <{value = dense<0.0> : tensor<2x3xf32>}> : () -> tensor<2x3xf32>
+                %31:3 = "stablehlo.while"(%7, %8, %9) ({
+                  ^bb0(%10: tensor<i64>, %11: tensor<i64>, %12: tensor<2x3xf32>):
+                  %13 = "stablehlo.constant"() <{value = dense<2> : tensor<i64>}> : () -> tensor<i64>
+                  %14 = "stablehlo.compare"(%10, %13) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<i64>, tensor<i64>) -> tensor<i1>
+                  "stablehlo.return"(%14) : (tensor<i1>) -> ()
+                }, {
+                  ^bb0(%15: tensor<i64>, %16: tensor<i64>, %17: tensor<2x3xf32>):
+                  %18 = "stablehlo.constant"() <{value = dense<0> : tensor<i64>}> : () -> tensor<i64>
+                  %19 = "stablehlo.dynamic_slice"(%p0, %15, %18) <{slice_sizes = array<i64: 1, 3>}> : (tensor<2x3xf32>, tensor<i64>, tensor<i64>) -> tensor<1x3xf32>
+                  %20 = "stablehlo.reshape"(%19) : (tensor<1x3xf32>) -> tensor<3xf32>
+                  %21 = "stablehlo.sine"(%20) : (tensor<3xf32>) -> tensor<3xf32>
+                  %22 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+                  %23 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+                  %24 = "stablehlo.compare"(%16, %23) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<i64>, tensor<i64>) -> tensor<i1>
+                  %25 = "stablehlo.select"(%24, %22, %16) : (tensor<i1>, tensor<i64>, tensor<i64>) -> tensor<i64>
+                  %26 = "stablehlo.constant"() <{value = dense<1> : tensor<i64>}> : () -> tensor<i64>
+                  %27 = "stablehlo.add"(%15, %26) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+                  %28 = "stablehlo.constant"() <{value = dense<0> : tensor<i64>}> : () -> tensor<i64>
+                  %29 = "stablehlo.reshape"(%21) : (tensor<3xf32>) -> tensor<1x3xf32>
+                  %30 = "stablehlo.dynamic_update_slice"(%17, %29, %15, %28) : (tensor<2x3xf32>, tensor<1x3xf32>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+                  "stablehlo.return"(%27, %25, %30) : (tensor<i64>, tensor<i64>, tensor<2x3xf32>) -> ()
+                }) : (tensor<i64>, tensor<i64>, tensor<2x3xf32>) -> (tensor<i64>, tensor<i64>, tensor<2x3xf32>)
+                return %31#2 : tensor<2x3xf32>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn a_loop_that_draws_or_lacks_a_body_is_refused() {
+    let draws = r#"{"nodes": [
+        {"op": "tensor", "args": [0]},
+        {"op": "map", "args": [[{"node": 0}], []], "graphs": [
+            {"nodes": [{"op": "tensor", "args": [0]},
+                       {"op": "uniform", "args": [{"node": 0}, 0.0, 1.0, null]}],
+             "outputs": [{"node": 1}], "written": []}
+        ]}
+    ], "outputs": [], "written": []}"#;
+    let refused = "TPU4002: random numbers cannot be drawn inside a loop of a graph";
+    assert!(lowered(draws, &[]).contains(refused));
+    check(
+        r#"{"nodes": [{"op": "tensor", "args": [0]},
+            {"op": "cond", "args": [{"node": 0}, []]}], "outputs": [], "written": []}"#,
+        &[],
+        expect!["TPU4001: not a graph: `cond` without its graphs"],
+    );
+}

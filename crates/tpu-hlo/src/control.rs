@@ -24,6 +24,33 @@ impl Builder {
         ))
     }
 
+    /// `stablehlo.if`: what the branch gives that `pred`, a 0-dimensional `Bool`, chooses.
+    ///
+    /// # Errors
+    /// Those of the branches, and [`Error::Mismatch`] where one gives other types than the other.
+    pub fn if_else<E: From<Error>>(
+        &mut self,
+        pred: Value,
+        on_true: impl FnOnce(&mut Self) -> Result<SmallVec<[Value; 2]>, E>,
+        on_false: impl FnOnce(&mut Self) -> Result<SmallVec<[Value; 2]>, E>,
+    ) -> Result<SmallVec<[Value; 2]>, E> {
+        let mut made = SmallVec::<[Value; 2]>::new();
+        let on_true = self.region(&[], |b, _| {
+            made = on_true(b)?;
+            Ok::<_, E>(made.clone())
+        })?;
+        let on_false = self.region(&[], |b, _| {
+            let outs = on_false(b)?;
+            for (one, other) in made.iter().zip(&outs) {
+                b.same("stablehlo.if", *one, *other)?;
+            }
+            Ok::<_, E>(outs)
+        })?;
+        let types: Vec<Type> = made.iter().map(|v| self.ty(*v).clone()).collect();
+        let regions = format!(" ({on_true}, {on_false})");
+        Ok(self.emit_n("stablehlo.if", &[pred], &regions, &types))
+    }
+
     /// `stablehlo.rng_bit_generator` with the Philox algorithm: bits of type `ty` (unsigned) that
     /// are a pure function of `state`, a `U64` vector of key and 128-bit counter.
     pub fn rng_bit_generator(&mut self, state: Value, ty: Type) -> Value {

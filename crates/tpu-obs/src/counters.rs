@@ -33,6 +33,19 @@ pub enum Miss {
     Io,
 }
 
+impl Miss {
+    /// The cause in one word, as [`Misses`] names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Miss::Cold => "cold",
+            Miss::Corrupt => "corrupt",
+            Miss::Foreign => "foreign",
+            Miss::Truncated => "truncated",
+            Miss::Io => "io",
+        }
+    }
+}
+
 /// Everything counted so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {

@@ -4,6 +4,7 @@
 //! Nothing here knows PJRT, Python or torch. Every other crate may use it, also on hot paths: a
 //! setting is one relaxed load, a counter one relaxed add.
 
+pub mod compiles;
 pub mod counters;
 pub mod memory;
 mod setting;

@@ -50,7 +50,7 @@ pub use custom_call::{Attributes, CustomCall, View, ViewMut};
 pub use error::{Code, Error, Result};
 pub use executable::{Arg, Args, Executable, MemoryStats, Outputs, Signature, arguments};
 pub use fork::is_forked;
-pub use options::{CompileOptions, OptionValue};
+pub use options::{CompileOptions, EFFORTS, LEVELS, OptionValue, check_override};
 pub use platform::Platform;
 pub use plugin::Plugin;
 pub use shape::{Dims, Element, ElementType, Shape};

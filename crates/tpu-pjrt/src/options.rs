@@ -1,7 +1,7 @@
 //! Options of clients and of compilations.
 
-use crate::Result;
 use crate::ffi::{self, Ptr};
+use crate::{Code, Error, Result};
 use crate::{call, platform};
 
 /// The value of an option or of a plugin's attribute.
@@ -128,9 +128,55 @@ pub struct CompileOptions {
     /// Compile with the least effort there is, XLA's level `O0`: to see whether a program compiles,
     /// not to run it. Only `libtpu` is known to heed it.
     pub least_effort: bool,
-    /// XLA flags by name (`xla_...`), which win over those that this crate sets. A flag that the
-    /// plugin does not know makes the compilation fail.
+    /// XLA flags by name (`xla_...`), which win over those that this crate sets, and [`EFFORTS`] by
+    /// name. A flag that the plugin does not know makes the compilation fail.
     pub overrides: Vec<(String, OptionValue)>,
+}
+
+/// How hard the compiler tries, for speed and for memory: names beside the flags, with the field of
+/// `ExecutableBuildOptionsProto` that each is. They take one of [`LEVELS`].
+pub const EFFORTS: &[(&str, u64)] = &[("optimization_level", 24), ("memory_fitting_level", 25)];
+
+/// XLA's levels of effort, from the least, with their numbers in `ExecutionOptions.EffortLevel`.
+pub const LEVELS: &[(&str, i64)] = &[("O0", 9), ("O1", 19), ("O2", 29), ("O3", 39)];
+
+/// What is wrong with an option for the compiler, as far as that is known without it.
+///
+/// # Errors
+/// [`Code::InvalidArgument`] for a name that is neither a flag nor one of [`EFFORTS`], and for a
+/// level that there is not.
+pub fn check_override(name: &str, value: &OptionValue) -> Result<()> {
+    let quoted = |names: Vec<&str>| format!("`{}`", names.join("`, `"));
+    let efforts = EFFORTS.iter().map(|(name, _)| *name).collect();
+    let levels = LEVELS.iter().map(|(name, _)| *name).collect();
+    let message = if EFFORTS.iter().any(|(known, _)| *known == name) {
+        if level(value).is_some() {
+            return Ok(());
+        }
+        format!("`{name}` takes one of {}", quoted(levels))
+    } else if name.starts_with("xla_") {
+        return Ok(());
+    } else {
+        format!(
+            "there is no option `{name}`: expected {}, or a flag of XLA, which starts with `xla_`",
+            quoted(efforts)
+        )
+    };
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
+fn level(value: &OptionValue) -> Option<i64> {
+    let OptionValue::Str(text) = value else {
+        return None;
+    };
+    let known = LEVELS.iter().find(|(name, _)| name == text);
+    known.map(|(_, number)| *number)
+}
+
+/// The field and the number of an effort.
+fn effort(name: &str, value: &OptionValue) -> Option<(u64, i64)> {
+    let (_, field) = EFFORTS.iter().find(|(known, _)| *known == name)?;
+    Some((*field, level(value)?))
 }
 
 impl Default for CompileOptions {
@@ -192,6 +238,8 @@ impl CompileOptions {
         if self.least_effort {
             put_int(&mut build, 24, 9); // optimization_level: O0
         }
+        let efforts = self.overrides.iter().filter_map(|(n, v)| effort(n, v));
+        efforts.for_each(|(field, level)| put_int(&mut build, field, level));
         let mut options = Vec::new();
         put_bytes(&mut options, 3, &build); // executable_build_options
         put_int(&mut options, 4, i64::from(self.portable)); // compile_portable_executable
@@ -200,7 +248,8 @@ impl CompileOptions {
                 put_override(&mut options, name, &value);
             }
         }
-        for (name, value) in &self.overrides {
+        let flags = self.overrides.iter();
+        for (name, value) in flags.filter(|(n, v)| effort(n, v).is_none()) {
             put_override(&mut options, name, value);
         }
         options
@@ -277,6 +326,40 @@ mod tests {
         assert_eq!(
             options.encode(&["xla_allow_excess_precision", "xla_cpu_enable_fast_min_max"]),
             expected
+        );
+    }
+
+    #[test]
+    fn efforts_are_fields_of_their_own() {
+        let level = |text: &str| CompileOptions {
+            overrides: vec![("optimization_level".to_owned(), text.into())],
+            ..CompileOptions::default()
+        };
+        let field = [0xc0, 0x01]; // field 24, a varint
+        assert!(find(
+            &level("O3").encode(&[]),
+            &[&field[..], &[39]].concat()
+        ));
+        assert!(!find(&level("O3").encode(&[]), b"optimization_level"));
+        assert_ne!(level("O1").encode(&[]), level("O2").encode(&[]));
+    }
+
+    #[test]
+    fn what_cannot_be_an_option_is_told() {
+        let said = |name, value| match check_override(name, &value) {
+            Ok(()) => String::new(),
+            Err(error) => error.message().to_owned(),
+        };
+        assert_eq!(said("xla_flag", true.into()), "");
+        assert_eq!(said("optimization_level", "O1".into()), "");
+        assert_eq!(
+            said("optimization_level", 3.into()),
+            "`optimization_level` takes one of `O0`, `O1`, `O2`, `O3`"
+        );
+        assert_eq!(
+            said("triton.cudagraphs", true.into()),
+            "there is no option `triton.cudagraphs`: expected `optimization_level`, \
+             `memory_fitting_level`, or a flag of XLA, which starts with `xla_`"
         );
     }
 

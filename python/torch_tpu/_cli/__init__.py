@@ -1,4 +1,4 @@
-"""The command ``torchtpu``: questions about the device that need none.
+"""The command ``torchtpu``: questions about programs and the device.
 
 Each module of this package is one command: ``add`` describes its arguments, and its function, the
 default ``run``, takes what was given and returns the exit status.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from torch_tpu._cli import fit, ops
+from torch_tpu._cli import cache, explain, fit, ops
 
-_COMMANDS = (fit, ops)
+_COMMANDS = (ops, explain, cache, fit)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import runpy
-import sys
-import traceback
 from collections.abc import Sequence
 
+from torch_tpu._cli import script
 from torch_tpu._cli.table import print_json, print_table
 
 # Statuses in the order of the report: what needs attention first.
@@ -75,26 +71,11 @@ def _run(command: Sequence[str], device: str):
 
     from torch_tpu import _coverage
 
-    recorder, before = _coverage.Recorder(), (sys.argv, sys.path[0])
-    sys.argv, sys.path[0] = list(command), os.path.dirname(os.path.abspath(command[0]))
-    failed = False
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-            stack.enter_context(_coverage.without_mkldnn())
-            if device == "meta":
-                stack.enter_context(torch.device(device))
-            stack.enter_context(_coverage.Elsewhere(device))
-            stack.enter_context(recorder)
-            runpy.run_path(command[0], run_name="__main__")
-    except SystemExit as end:
-        failed = end.code not in (None, 0)
-    except Exception:  # noqa: BLE001  (the script's; what it called before is still of use)
-        traceback.print_exc()
-        failed = True
-    finally:
-        sys.argv, sys.path[0] = before
-    return recorder.calls, failed
+    recorder = _coverage.Recorder()
+    around = [_coverage.without_mkldnn(), _coverage.Elsewhere(device), recorder]
+    if device == "meta":
+        around.insert(1, torch.device(device))
+    return recorder.calls, not script.run(command, *around)
 
 
 def _summary(statuses: Sequence[str]) -> str:

@@ -1,14 +1,18 @@
 """The compile backend ``"tpu"``, and what ``torch.compile`` takes where none is named."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
 from torch_tpu._graph import program
 from torch_tpu._graph.decompositions import decompositions
+from torch_tpu._graph.options import Options, options_of
+from torch_tpu._graph.whole import Compiled, version
 
 
 def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -17,28 +21,42 @@ def tpu(gm: torch.fx.GraphModule, example_inputs: list[Any], **kwargs: Any) -> C
     Args:
         gm: The graph that Dynamo traced.
         example_inputs: Fake tensors and sizes in the order of the graph's placeholders.
-        kwargs: ``mode`` is accepted and changes nothing; there are no ``options`` yet.
+        kwargs: ``mode`` and ``options``, see :func:`torch_tpu._graph.options.options_of`.
 
     Raises:
-        ValueError: TPU4003, an option that is not known.
+        ValueError: TPU4003, a mode or an option that is not known.
     """
-    options = kwargs.get("options") or {}
-    if options:
-        raise ValueError(
-            f"TPU4003: unknown options {sorted(options)} of the backend `tpu`; hint: it has none"
-        )
-    return _aot()(gm, example_inputs)
+    options = options_of(kwargs.get("mode"), kwargs.get("options"))
+    with _cached(options):
+        return _aot(options)(gm, example_inputs)
+
+
+@contextlib.contextmanager
+def _cached(options: Options) -> Iterator[None]:
+    """AOTAutograd's cache on disk, for graphs of this build and these options.
+
+    It keeps forward and backward together, so the backward is lowered at once as well.
+    """
+    tag = f"{torch.compiler.config.cache_key_tag} {version()} {options}"
+    with (
+        torch.compiler.config.patch(cache_key_tag=tag),
+        torch._functorch.config.patch(
+            bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
+        ),
+    ):
+        yield
 
 
 @functools.cache
-def _aot() -> Callable[..., Any]:
-    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+def _aot(options: Options) -> Callable[..., Any]:
+    from functorch.compile import min_cut_rematerialization_partition
 
     def compile_graph(gm, example_inputs):
-        return make_boxed_func(program.compile_graph(gm))
+        return program.compile_graph(gm, options)
 
     return aot_autograd(
-        fw_compiler=compile_graph,
+        fw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
+        bw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions,
         keep_inference_input_mutations=True,

@@ -1,19 +1,23 @@
 """What a compiled graph is: programs, and between them the calls that no program can hold."""
 
 import operator
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node, map_arg
 
+from torch_tpu import _explain
+from torch_tpu._graph import control
+from torch_tpu._graph.options import Options
+from torch_tpu._graph.whole import Compiled, Whole, run
 from torch_tpu._graph.write import Writer, can_write
 from torch_tpu._loader import native
 
 
-def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
+def compile_graph(gm: GraphModule, options: Options = ()) -> Compiled:
     """Makes a graph callable with the values of its placeholders; it returns a list.
+    Its programs are compiled with these options.
 
     Nodes that cannot be in a program run eagerly, and the graph is cut there.
     """
@@ -23,33 +27,43 @@ def compile_graph(gm: GraphModule) -> Callable[..., Sequence[Any]]:
     constants = {
         node: operator.attrgetter(node.target)(gm) for node in gm.graph.find_nodes(op="get_attr")
     }
-    steps = _steps(gm, results, constants)
-    if len(steps) == 1 and isinstance(steps[0], Program) and not constants:
-        whole = steps[0].bound(inputs, results)
+    steps = _steps(gm, results, constants, options)
+    single = len(steps) == 1 and isinstance(steps[0], Program)
+    if single and all(control.is_body(node) for node in constants):
+        whole = steps[0].whole(inputs, results)
         if whole is not None:
-            return whole
-    return _Sequence(inputs, constants, steps, results)
+            return Compiled(whole.bind(steps[0].id), whole)
+    return Compiled(_Sequence(inputs, constants, steps, results), None)
 
 
 class Program:
     """A stretch of nodes as one program."""
 
-    def __init__(self, nodes: list[Node], outputs: list[Node], constants: dict[Node, Any]):
+    def __init__(
+        self,
+        nodes: list[Node],
+        outputs: list[Node],
+        constants: dict[Node, Any],
+        options: Options,
+    ):
         self.writer = Writer()
         inside = set(nodes)
         for node in nodes:
             for source in node.all_input_nodes:
-                if source not in inside and source not in self.writer.places:
+                known = source in inside or source in self.writer.places
+                if not known and not control.is_body(source):
                     self.writer.add_input(source)
             self.writer.add(node)
         self.outputs = outputs
         self.constants = {n: _moved(constants[n]) for n in self.writer.read if n in constants}
-        self.id = native().add_graph(self.writer.text(outputs))
+        self.text, self.options = self.writer.text(outputs), options
+        self.id = native().add_graph(self.text, list(options))
+        _explain.traced(self.id)
 
     def run(self, env: dict[Node, Any]) -> None:
         """Reads from and adds to the values of nodes."""
         writer = self.writer
-        results = _run(
+        results = run(
             self.id,
             len(self.outputs),
             [env[n] for n in writer.numbers],
@@ -58,37 +72,24 @@ class Program:
         )
         env.update(zip(self.outputs, results))
 
-    def bound(self, inputs: list[Node], results: list[Any]) -> Callable[..., Any] | None:
-        """The program as a function of all inputs, if its results are all there is to return."""
-        if [r for r in results if r is not None] != self.outputs:
-            return None
+    def whole(self, inputs: list[Node], results: list[Any]) -> Whole | None:
+        """The program as data, if its results are all that a graph with these inputs returns."""
         at = {node: i for i, node in enumerate(inputs)}
-        places = [[at[n] for n in group] for group in self._groups()]
-        numbers, read, written = places
-        count, graph = len(self.outputs), self.id
-        if len(results) == count and read == list(range(len(inputs))) and not written:
-            return lambda *args: _run(graph, count, [], args, [])
-        keep = [i for i, r in enumerate(results) if r is not None]
-
-        def call(*args: Any) -> list[Any]:
-            made = _run(
-                graph,
-                count,
-                [args[i] for i in numbers],
-                [args[i] for i in read],
-                [args[i] for i in written],
-            )
-            if len(results) == count:
-                return made
-            full: list[Any] = [None] * len(results)
-            for i, value in zip(keep, made):
-                full[i] = value
-            return full
-
-        return call
-
-    def _groups(self):
-        return self.writer.numbers, self.writer.read, self.writer.written
+        places = {node: ~i for i, node in enumerate(inputs)}
+        places |= {node: i for i, node in enumerate(self.outputs)}
+        if not all(r is None or r in places for r in results):
+            return None
+        writer = self.writer
+        return Whole(
+            text=self.text,
+            options=self.options,
+            numbers=[at[n] for n in writer.numbers],
+            read=[at[n] for n in writer.read],
+            written=[at[n] for n in writer.written],
+            outputs=len(self.outputs),
+            results=[None if r is None else places[r] for r in results],
+            inputs=len(inputs),
+        )
 
 
 class _Sequence:
@@ -111,17 +112,15 @@ class _Sequence:
         return [map_arg(r, env.__getitem__) if isinstance(r, Node) else r for r in self.results]
 
 
-def _run(graph: int, count: int, numbers: list, read: Sequence, written: list) -> list:
-    return torch.ops.torch_tpu.run_graph.default(graph, count, numbers, read, written)
-
-
 def _moved(constant: torch.Tensor) -> torch.Tensor:
     """A number that the code holds, on the device once and for all."""
     with unset_fake_temporarily():
         return constant.detach().to("tpu")
 
 
-def _steps(gm: GraphModule, results: list[Any], constants: dict) -> list[Program | Node]:
+def _steps(
+    gm: GraphModule, results: list[Any], constants: dict, options: Options
+) -> list[Program | Node]:
     """Cuts the graph at what no program can hold. Sizes are computed outside where they can be."""
     stretches: list[list[Node] | Node] = []
     inside: set[Node] = set()
@@ -137,7 +136,7 @@ def _steps(gm: GraphModule, results: list[Any], constants: dict) -> list[Program
         else:
             stretches.append([node])
     return [
-        Program(s, _leaving(s, results), constants) if isinstance(s, list) else s
+        Program(s, _leaving(s, results), constants, options) if isinstance(s, list) else s
         for s in _merged(stretches)
     ]
 

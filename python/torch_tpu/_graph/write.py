@@ -6,9 +6,10 @@ import operator
 from collections.abc import Callable
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from torch_tpu._graph import control
 from torch_tpu._graph.decompositions import aten, is_native, name_of
 
 # Operators that only make a tensor of one number, and that number; None: an argument. The shape
@@ -71,6 +72,8 @@ def can_write(node: Node) -> bool:
         return True
     if target in (aten.sym_size.int, aten.sym_numel.default):
         return True
+    if control.is_control(node):
+        return control.can_hold(node, can_write)
     if _reads_other_memory(node) or _depends_on_data(node):
         return False
     if target in (aten.copy_.default, torch.ops.prims.convert_element_type.default):
@@ -140,6 +143,8 @@ class Writer:
             return self._copy(node)
         if node.target is operator.getitem:
             return self._item(node)
+        if control.is_control(node):
+            return self._control(node)
         if node.target in _ARITHMETIC:
             name = f"python.{_ARITHMETIC[node.target]}"
             return self._place(node, name, [self._argument(a) for a in node.args])
@@ -148,12 +153,12 @@ class Writer:
     def text(self, outputs: list[Node | None]) -> str:
         """The graph with these results."""
         return json.dumps(
-            {
-                "nodes": self.nodes,
-                "outputs": [None if out is None else self._output(out) for out in outputs],
-                "written": list(self.written.values()),
-            }
+            self._graph([None if out is None else self._output(out) for out in outputs])
         )
+
+    def _graph(self, outputs: list[dict | None]) -> dict:
+        written = list(self.written.values())
+        return {"nodes": self.nodes, "outputs": outputs, "written": written}
 
     def _place(self, node: Node | None, op: str, args: list, dtype: torch.dtype | None = None):
         entry = {"op": op, "args": args}
@@ -183,6 +188,11 @@ class Writer:
                 return self._place(node, "constant", [0])
             index -= sum(kind in ("int", "SymInt") for kind in kinds[:index])
         return self._place(node, "getitem", [self._argument(source), index])
+
+    def _control(self, node: Node) -> None:
+        name, bodies, others = control.parts(node)
+        place = self._place(node, name, [self._argument(a) for a in others])
+        self.nodes[place]["graphs"] = [_body(body) for body in bodies]
 
     def _copy(self, node: Node) -> None:
         """The graph's input takes a new value; later readers see it."""
@@ -252,6 +262,17 @@ class Writer:
         if isinstance(given, (bool, int, float)):
             return given
         return None  # layouts, devices, memory formats, generators
+
+
+def _body(body: GraphModule) -> dict:
+    """A body of control flow, whose inputs are all tensors."""
+    writer = Writer()
+    for node in body.graph.nodes:
+        if node.op == "placeholder":
+            writer.add_input(node)
+        elif node.op == "call_function":
+            writer.add(node)
+    return writer._graph([{"node": writer.places[r]} for r in control.results(body)])
 
 
 _FACTORY = {"dtype", "layout", "device", "pin_memory", "generator", "out"}
