@@ -362,6 +362,14 @@ impl<'a> Lowering<'a> {
         }
         let mut list = Vec::new();
         for (i, (v, t)) in outs.iter().zip(targets).enumerate() {
+            // A row that is told the dtype of `out` has seen to it.
+            if !kernel.plan.dtype_of_out && !self.b.is_undefined(*v) {
+                kernel
+                    .plan
+                    .op
+                    .out_dtype
+                    .check(self.b.dtype(*v), t.tensor.dtype)?;
+            }
             if self.b.ty(*v).dims.as_slice() == t.tensor.sizes || self.b.is_undefined(*v) {
                 continue;
             }
@@ -390,6 +398,7 @@ impl<'a> Lowering<'a> {
             if self.b.is_undefined(*value) {
                 continue; // The row leaves this tensor alone.
             }
+            target.tensor.expect_apart()?;
             let value = self.fit(kernel, *value, &target.tensor)?;
             let Some(slot) = target.slot else {
                 continue;
