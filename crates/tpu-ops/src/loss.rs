@@ -353,14 +353,10 @@ impl Picks {
         let column = b.reshape(target, &dims)?;
         let ignored = b.full_like(column, ignore_index);
         let counts = b.compare(column, Direction::NE, ignored)?;
+        let words = "IndexError: Target {} is out of bounds.";
+        check::bounds_where(b, column, Some(counts), (0, classes), words)?;
         let first = b.full_like(column, 0);
         let column = b.select(counts, column, first)?;
-        check::bounds(
-            b,
-            column,
-            (0, classes),
-            "IndexError: Target {} is out of bounds.",
-        )?;
         let weight = Self::weights(b, column, counts, weight, classes, dtype)?;
         Ok(Self {
             column,
