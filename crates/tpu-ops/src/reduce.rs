@@ -44,7 +44,8 @@ pub(crate) const OPS: &[Op] = &[
         .out(ANY_OUT_DTYPE),
     op!("argmax",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MAX)),
     op!("argmin",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MIN)),
-    op!("hash_tensor",             hash).out(OutDtype::Cast),
+    op!("hash_tensor",             hash)
+        .out(OutDtype::Exact("Expected result to be of dtype uint64, but got {out}")),
     op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MAX_OF_ALL))
         .out(OutDtype::Cast),
     op!("max.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MAX)),

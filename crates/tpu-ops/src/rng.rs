@@ -30,7 +30,11 @@ pub(crate) const OPS: &[Op] = &[
     op!("_sample_dirichlet",        sample::dirichlet),
     op!("_standard_gamma",          sample::standard_gamma),
     op!("_standard_gamma_grad",     gradient::standard_gamma),
-    op!("bernoulli",                bernoulli).out(OutDtype::Cast),
+    op!("bernoulli",                bernoulli),
+    op!("bernoulli.out",            |b: &mut B, p, g: Generator, out: DType| {
+        let y = bernoulli(b, p, g)?;
+        Ok::<_, Error>(cast(b, y, out))
+    }),
     op!("bernoulli.p",       bernoulli_p).follows_inputs().guarded(probability),
     op!("bernoulli.Tensor",  bernoulli_tensor).follows_inputs(),
     op!("binomial",                 sample::binomial),
