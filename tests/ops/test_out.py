@@ -1,5 +1,7 @@
 """What `out=` may be: its dtype, and the memory it lies in."""
 
+import functools
+
 import pytest
 import torch
 
@@ -16,6 +18,11 @@ CALLS = {
     "tril": (torch.tril, (X,)),
     "relu": (torch.ops.aten.relu.out, (X,)),
     "take": (torch.take, (X, INDEX)),
+    "sum": (torch.sum, (X, 0)),
+    "sum in float64": (functools.partial(torch.sum, dtype=torch.float64), (X, 0)),
+    "cumsum in float64": (functools.partial(torch.cumsum, dtype=torch.float64), (X, 0)),
+    "complex abs": (torch.abs, (torch.complex(X, X),)),
+    "arange": (torch.arange, (3,)),
     "stack": (torch.stack, ([X, X],)),
     "normal": (torch.normal, (X, X.abs())),
     "adaptive_avg_pool2d": (torch._C._nn.adaptive_avg_pool2d, (X[None], (1, 2))),

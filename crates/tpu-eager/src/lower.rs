@@ -362,8 +362,7 @@ impl<'a> Lowering<'a> {
         }
         let mut list = Vec::new();
         for (i, (v, t)) in outs.iter().zip(targets).enumerate() {
-            // A row that is told the dtype of `out` has seen to it.
-            if !kernel.plan.dtype_of_out && !self.b.is_undefined(*v) {
+            if !self.b.is_undefined(*v) {
                 kernel
                     .plan
                     .op

@@ -13,7 +13,13 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    pointwise!("abs",            abs).out(OutDtype::ITERATED),
+    pointwise!("abs",            abs),
+    pointwise!("abs.out",        |b: &mut B, x, out: DType| {
+        if out.is_complex() || !b.dtype(x).is_complex() {
+            OutDtype::ITERATED.check(b.dtype(x), out)?;
+        }
+        abs(b, x)
+    }),
     pointwise!("acos",           float(|x| x.acos())),
     pointwise!("acosh",          float(|x| x.acosh())),
     pointwise!("angle",          angle),
@@ -24,10 +30,8 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("bitwise_not",    bitwise_not).out(OutDtype::ITERATED),
     pointwise!("ceil",           whole("ceil", |x| x.ceil())).out(OutDtype::ITERATED),
     op!("_conj_physical", conj_physical).follows_inputs(),
-    pointwise!("conj_physical.out", |b: &mut B, x, out: DType| {
-        OutDtype::ITERATED.check(b.dtype(x), out)?;
-        conj_physical(b, x)
-    }),
+    pointwise!("conj_physical.out", |b: &mut B, x, _: DType| conj_physical(b, x))
+        .out(OutDtype::ITERATED),
     pointwise!("cos",            float(|x| x.cos())),
     pointwise!("cosh",           float(|x| x.cosh())),
     pointwise!("deg2rad",        real("deg2rad", |x| x * (PI / 180.0))),

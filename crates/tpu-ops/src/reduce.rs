@@ -67,7 +67,9 @@ pub(crate) const OPS: &[Op] = &[
             out.torch()
         );
         nansum(b, x, d, k, t.or(Some(out)))
-    }),
+    }).out(OutDtype::Exact(
+        "nansum: provided dtype must match dtype of result. Got {result} and {out}.",
+    )),
     op!("prod",                    |b: &mut B, x, t| prod(b, x, None, false, t)),
     op!("prod.dim_int",            |b: &mut B, x, d: i64, k, t| prod(b, x, Some(&[d]), k, t)),
     op!("prod.int_out",            |b: &mut B, x, d: i64, k, t: Option<DType>, out| {

@@ -65,7 +65,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("random",            integer::random).follows_inputs(),
     op!("random.from",       integer::random_from).follows_inputs(),
     op!("random.to",         integer::random_to).follows_inputs(),
-    op!("randperm.generator_out",   choice::randperm),
+    op!("randperm.generator_out",   choice::randperm).out(OutDtype::Cast),
     pointwise!("rrelu_with_noise_functional", rrelu_with_noise).out(OutDtype::ITERATED),
     op!("uniform",           uniform_row).follows_inputs().guarded(uniform_range),
 ];

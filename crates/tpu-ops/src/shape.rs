@@ -22,7 +22,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("cat.out",                  |b: &mut B, xs, d, out: DType| {
         let y = cat(b, xs, d)?;
         fits(b, y, out)
-    }).keeps_format().apart(&[0]),
+    }).keeps_format().apart(&[0]).out(OutDtype::Cast),
     op!("channel_shuffle",          channel_shuffle).keeps_format(),
     op!("constant_pad_nd",          constant_pad).keeps_format(),
     op!("diag_embed",               diagonal_embed),
@@ -40,7 +40,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("stack.out",                |b: &mut B, xs, d, out: DType| {
         let y = stack(b, xs, d)?;
         fits(b, y, out)
-    }),
+    }).out(OutDtype::Cast),
     op!("tril",                     |b: &mut B, x, k| triangle(b, x, k, "tril")),
     op!("triu",                     |b: &mut B, x, k| triangle(b, x, k, "triu")),
 ];
