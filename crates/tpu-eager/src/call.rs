@@ -3,6 +3,7 @@ use crate::{
     Arg, Cell, Error, Result,
     gather::Gathered,
     lower::{Entry, Lowered, lower, lower_count},
+    overlap,
     runtime::{self, Runtime},
 };
 use parking_lot::RwLock;
@@ -152,6 +153,7 @@ impl Call<'_, '_> {
     pub fn run(&self) -> Result<Outcome> {
         let runtime = runtime::get()?;
         self.check_devices()?;
+        overlap::check(self.kernel, self.args)?;
         let mut gathered = Gathered::new(self.kernel, self.args, &self.context);
         self.kernel.plan.op.check(&gathered.own)?;
         let mut counts = Vec::new();

@@ -14,6 +14,7 @@ mod layout;
 mod linalg;
 mod lower;
 mod numbers;
+mod overlap;
 mod pending;
 mod philox;
 pub mod runtime;

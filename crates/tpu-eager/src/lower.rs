@@ -363,6 +363,13 @@ impl<'a> Lowering<'a> {
         }
         let mut list = Vec::new();
         for (i, (v, t)) in outs.iter().zip(targets).enumerate() {
+            if !self.b.is_undefined(*v) {
+                kernel
+                    .plan
+                    .op
+                    .out_dtype
+                    .check(self.b.dtype(*v), t.tensor.dtype)?;
+            }
             if self.b.ty(*v).dims.as_slice() == t.tensor.sizes || self.b.is_undefined(*v) {
                 continue;
             }
@@ -391,6 +398,7 @@ impl<'a> Lowering<'a> {
             if self.b.is_undefined(*value) {
                 continue; // The row leaves this tensor alone.
             }
+            target.tensor.expect_apart()?;
             let value = self.fit(kernel, *value, &target.tensor)?;
             let Some(slot) = target.slot else {
                 continue;

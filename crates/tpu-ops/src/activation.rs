@@ -1,52 +1,56 @@
 //! Activation functions and their derivatives.
 use crate::{
-    Op, Result, Scalar, check,
+    Op, OutDtype, Result, Scalar, check,
     error::ensure,
     formula::{Binary, Unary, X, compute, formula, formulas},
     op::{op, pointwise},
-    pointwise::{float, floats, implemented},
+    pointwise::{float, floats, implemented, largest},
     promote::{cast, opmath, result_type, together_as},
 };
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 use std::sync::Arc;
-use tpu_hlo::{Builder, DType, Value};
+use tpu_hlo::{Builder, DType, Number, Value};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    pointwise!("elu",                   elu),
+    pointwise!("elu",                   elu).out(OutDtype::ITERATED),
     pointwise!("elu_backward",          elu_backward),
-    pointwise!("gelu",                  gelu),
+    pointwise!("gelu",                  gelu).out(OutDtype::ITERATED),
     pointwise!("gelu_backward",         gelu_backward),
-    op!("glu",                          glu),
+    op!("glu",                          glu).out(OutDtype::Cast),
     op!("glu_backward",                 glu_backward),
     op!("glu_backward_jvp",             glu_backward_jvp),
     op!("glu_jvp",                      glu_jvp),
-    pointwise!("hardshrink",            hardshrink),
+    pointwise!("hardshrink",            hardshrink).out(OutDtype::ITERATED),
     pointwise!("hardshrink_backward",   shrink_backward),
-    pointwise!("hardsigmoid",           floats("hardsigmoid", |x| relu6(x + 3.0) / 6.0)),
+    pointwise!("hardsigmoid",           floats("hardsigmoid", |x| relu6(x + 3.0) / 6.0))
+        .out(OutDtype::ITERATED),
     pointwise!("hardsigmoid_backward",  slopes("hardsigmoid_backward", hardsigmoid_backward)),
-    pointwise!("hardswish",             floats("hardswish", |x| x * relu6(x + 3.0) / 6.0)),
-    pointwise!("hardswish_backward",    slopes("hardswish_backward", hardswish_backward)),
-    pointwise!("hardtanh",              hardtanh),
+    pointwise!("hardswish",             floats("hardswish", |x| x * relu6(x + 3.0) / 6.0))
+        .out(OutDtype::ITERATED),
+    op!("hardswish_backward",    slopes("hardswish_backward", hardswish_backward)).follows_inputs(),
+    pointwise!("hardtanh",              hardtanh).out(OutDtype::ITERATED),
     pointwise!("hardtanh_backward",     hardtanh_backward),
-    pointwise!("leaky_relu",            leaky_relu),
+    pointwise!("leaky_relu",            leaky_relu).out(OutDtype::ITERATED),
     pointwise!("leaky_relu_backward",   leaky_relu_backward),
-    pointwise!("log_sigmoid_backward",  log_sigmoid_backward),
-    pointwise!("log_sigmoid_forward",   log_sigmoid_forward),
+    pointwise!("log_sigmoid_backward",  log_sigmoid_backward).out(OutDtype::ITERATED),
+    pointwise!("log_sigmoid_forward",   log_sigmoid_forward)
+        .out(OutDtype::Exact("expected scalar type {result} but found {out}")),
     pointwise!("logit_backward",        logit_backward),
-    pointwise!("mish",                  floats("mish", |x| x * softplus_tanh(x))),
+    pointwise!("mish",                  floats("mish", |x| x * softplus_tanh(x)))
+        .out(OutDtype::ITERATED),
     pointwise!("mish_backward",         slopes("mish_backward", mish_backward)),
     pointwise!("_prelu_kernel",         prelu),
     pointwise!("_prelu_kernel_backward", prelu_backward),
-    pointwise!("relu",                  relu),
+    op!("relu",                  relu).follows_inputs(),
     pointwise!("sigmoid_backward",      slope(|g, y| g * conj((1.0 - y) * y))),
-    pointwise!("silu",                  silu),
+    pointwise!("silu",                  silu).out(OutDtype::ITERATED),
     pointwise!("silu_backward",         slope(silu_backward)),
-    pointwise!("softplus",              softplus),
+    pointwise!("softplus",              softplus).out(OutDtype::ITERATED),
     pointwise!("softplus_backward",     softplus_backward),
-    pointwise!("softshrink",            softshrink),
+    pointwise!("softshrink",            softshrink).out(OutDtype::ITERATED),
     pointwise!("softshrink_backward",   shrink_backward),
     pointwise!("tanh_backward",         slope(|g, y| g * conj(1.0 - y * y))),
     pointwise!("threshold",             threshold),
@@ -263,9 +267,15 @@ fn shrink_backward(b: &mut B, grad: Value, x: Value, lambd: Scalar) -> Result<Va
 }
 
 /// Nearer to 0 by `lambd`, and 0 within that.
-fn softshrink(b: &mut B, x: Value, lambd: Scalar) -> Result<Value> {
-    let dtype = float_only(b, "softshrink", x)?;
-    compute(b, dtype, [x], [lambd], |[x], [lambd]| {
+fn softshrink(b: &mut B, x: Value, lambd: Number) -> Result<Value> {
+    let dtype = float_only(b, "softshrink_check", x)?;
+    let (lambd, most) = (lambd.to_f64(), largest(dtype));
+    ensure!(
+        (0.0..=most).contains(&lambd),
+        "lambda must be in range [0, {most:e}] for input dtype {}, but found {lambd}",
+        dtype.torch()
+    );
+    compute(b, dtype, [x], [], |[x], []| {
         let low = x.lt(-lambd).pick(x + lambd, x * 0.0);
         x.gt(lambd).pick(x - lambd, low)
     })

@@ -74,6 +74,17 @@ pub fn expand(from: &[i64], to: &[i64]) -> Result<()> {
 pub fn bounds(
     b: &mut Builder,
     index: Value,
+    range: (i64, i64),
+    message: impl Into<String>,
+) -> Result<()> {
+    bounds_where(b, index, None, range, message)
+}
+
+/// [`bounds`] of the elements for which the `Bool` value `counts` holds.
+pub fn bounds_where(
+    b: &mut Builder,
+    index: Value,
+    counts: Option<Value>,
     (low, high): (i64, i64),
     message: impl Into<String>,
 ) -> Result<()> {
@@ -81,7 +92,10 @@ pub fn bounds(
     let (first, end) = (b.full_like(index, low), b.full_like(index, high));
     let below = b.compare(index, Direction::LT, first)?;
     let above = b.compare(index, Direction::GE, end)?;
-    let outside = b.or(below, above)?;
+    let mut outside = b.or(below, above)?;
+    if let Some(counts) = counts {
+        outside = b.and(outside, counts)?;
+    }
     let fine = b.full_like(index, i64::MIN);
     let bad = b.select(outside, index, fine)?;
     let none = b.scalar(i64::MIN, DType::I64);

@@ -1,14 +1,14 @@
 //! Copies between tensors of the device.
 use crate::{
     Ignored, Op, Result,
-    op::pointwise,
+    op::op,
     promote::{broadcast_shapes, cast},
 };
 use tpu_hlo::{Builder, Value};
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    pointwise!("copy", copy),
+    op!("copy", copy).follows_inputs(),
 ];
 
 /// `src` in the dtype and shape of `self`.

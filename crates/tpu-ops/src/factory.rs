@@ -3,7 +3,7 @@
 //! PyTorch allocates the result and calls the `out=` overload, the only one that a backend
 //! serves: these rows are named after it and take the result's dtype as their last argument.
 use crate::{
-    Arg, Ignored, Op, Result, Scalar,
+    Arg, Ignored, Op, OutDtype, Result, Scalar,
     error::ensure,
     formula::formulas,
     op::op,
@@ -19,12 +19,12 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_efficientzerotensor",  zeros),
-    op!("arange.start_out",      arange).sized(arange_size),
-    op!("eye.m_out",             |b: &mut B, n, m, t| eye(b, n, m, t)),
-    op!("eye.out",               |b: &mut B, n, t| eye(b, n, n, t)),
-    op!("linspace.out",          linspace),
-    op!("logspace.out",          logspace),
-    op!("range.out",             arange).sized(range_size),
+    op!("arange.start_out",      arange).sized(arange_size).out(OutDtype::Cast),
+    op!("eye.m_out",             |b: &mut B, n, m, t| eye(b, n, m, t)).out(OutDtype::Cast),
+    op!("eye.out",               |b: &mut B, n, t| eye(b, n, n, t)).out(OutDtype::Cast),
+    op!("linspace.out",          linspace).out(OutDtype::Cast),
+    op!("logspace.out",          logspace).out(OutDtype::Cast),
+    op!("range.out",             arange).sized(range_size).out(OutDtype::Cast),
     op!("tril_indices",          tril_indices),
     op!("triu_indices",          triu_indices),
 ];

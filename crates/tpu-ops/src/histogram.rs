@@ -1,6 +1,6 @@
 //! Histograms.
 use crate::{
-    Op, Outs, Result, Scalar, check,
+    Op, OutDtype, Outs, Result, Scalar, check,
     error::ensure,
     factory::spaced,
     op::op,
@@ -13,14 +13,19 @@ use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
 
 type B = Builder;
 
+const OUT_DTYPE: OutDtype = OutDtype::Exact(
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input \
+     {result++} and hist {out++}",
+);
+
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_histogramdd_bin_edges",        edges_by_count),
     op!("_histogramdd_from_bin_cts",     by_counts),
     op!("_histogramdd_from_bin_tensors", by_edges),
-    op!("histc",                         histc).guarded(histc_range),
-    op!("histogram.bin_ct",              by_count),
-    op!("histogram.bins_tensor",         by_edge),
+    op!("histc",                         histc).guarded(histc_range).out(OUT_DTYPE),
+    op!("histogram.bin_ct",              by_count).out(OUT_DTYPE),
+    op!("histogram.bins_tensor",         by_edge).out(OUT_DTYPE),
 ];
 
 /// How far a range of no width is opened on each side.

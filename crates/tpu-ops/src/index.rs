@@ -1,6 +1,6 @@
 //! Reading at computed positions.
 use crate::{
-    Counts, Ignored, Op, Result, check,
+    Counts, Ignored, Op, OutDtype, Result, check,
     error::ensure,
     op::{Plain, op},
     promote::broadcast_shapes,
@@ -17,13 +17,25 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_unsafe_index.Tensor", index).counted(&Plain(mask_counts, PhantomData)),
-    op!("gather",               gather),
+    op!("gather",               gather).apart(&[0, 2]),
     op!("index.Tensor",         index).counted(&Plain(mask_counts, PhantomData)),
-    op!("index_select",         index_select),
-    op!("masked_select",        masked_select).counted(&Plain(masked_count, PhantomData)),
-    op!("nonzero",              nonzero).counted(&Plain(count_true, PhantomData)),
+    op!("index_select",         index_select)
+        .out(OutDtype::Exact("index_select(): self and result must have the same scalar type"))
+        .apart(&[0, 2]),
+    op!("masked_select",        masked_select).counted(&Plain(masked_count, PhantomData))
+        .out(OutDtype::Exact("masked_select(): self and result must have the same scalar type"))
+        .apart(&[0, 1]),
+    op!("nonzero",              nonzero).counted(&Plain(count_true, PhantomData))
+        .out(OutDtype::Exact(
+            "nonzero: Expected out tensor to have scalar type Long but got scalar \
+             type{out}",
+        )).apart(&[0]),
     op!("nonzero_static",       nonzero_static),
-    op!("take",                 take),
+    op!("take",                 take)
+        .out(OutDtype::Exact(
+            "take(): self and out expected to have the same dtype, but got self.dtype = \
+             {result} and out.dtype = {out}",
+        )).apart(&[0, 1]),
 ];
 
 /// Whether a dtype can hold positions.

@@ -54,8 +54,8 @@ mod upsample;
 
 pub use error::{Class, Error, Result};
 pub use op::{
-    Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Layout, Lower, Op, Outs,
-    Param, Scalar, Size,
+    Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Layout, Lower, Op, OutDtype,
+    Outs, Param, Scalar, Size,
 };
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;

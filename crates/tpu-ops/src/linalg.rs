@@ -11,7 +11,7 @@ mod solve;
 mod spectrum;
 
 use crate::{
-    Op, Outs, Result,
+    Op, OutDtype, Outs, Result,
     error::ensure,
     matmul::{dims, product},
     op::op,
@@ -27,20 +27,21 @@ pub(crate) const OPS: &[Op] = &[
     op!("_cholesky_solve_helper",      solve::cholesky_solve_helper).column_major(),
     op!("_linalg_det",                 solve::det).column_major(),
     op!("_linalg_eigh",                spectrum::eigh).column_major(),
-    op!("_linalg_eigvals",             spectrum::eigvals),
+    op!("_linalg_eigvals",             spectrum::eigvals).out(OutDtype::Cast),
     op!("_linalg_slogdet",             solve::slogdet).column_major(),
     op!("_linalg_solve_ex",            solve::solve_ex).column_major(),
     op!("_linalg_svd",                 spectrum::svd_row).column_major(),
-    op!("cholesky_inverse",            solve::cholesky_inverse).column_major(),
-    op!("geqrf",                       factor::geqrf).column_major(),
+    op!("cholesky_inverse",            solve::cholesky_inverse).column_major().out(OutDtype::Cast),
+    op!("geqrf",                       factor::geqrf).column_major().out(OutDtype::Cast),
     op!("linalg_cholesky_ex",          factor::cholesky_ex).column_major(),
-    op!("linalg_eig",                  spectrum::eig).column_major(),
-    op!("linalg_householder_product",  factor::householder_product).column_major(),
+    op!("linalg_eig",                  spectrum::eig).column_major().out(OutDtype::Cast),
+    op!("linalg_householder_product",  factor::householder_product).column_major()
+        .out(OutDtype::Cast),
     op!("linalg_inv_ex",               solve::inv_ex).column_major(),
     op!("linalg_ldl_factor_ex",        factor::ldl_factor_ex).column_major(),
     op!("linalg_ldl_solve",            solve::ldl_solve).column_major(),
     op!("linalg_lstsq",                least_squares::lstsq).column_major()
-        .counted(&crate::op::Plain(least_squares::full_rank, PhantomData)),
+        .counted(&crate::op::Plain(least_squares::full_rank, PhantomData)).out(OutDtype::Cast),
     op!("linalg_lu",                   factor::lu),
     op!("linalg_lu_factor_ex",         factor::lu_factor_ex).column_major(),
     op!("linalg_lu_solve",             solve::lu_solve).column_major(),
@@ -48,9 +49,14 @@ pub(crate) const OPS: &[Op] = &[
     op!("linalg_matrix_sqrth",         spectrum::matrix_sqrth),
     op!("linalg_polar",                spectrum::polar),
     op!("linalg_qr",                   factor::qr).column_major(),
-    op!("linalg_solve_triangular",     solve::solve_triangular).column_major(),
+    op!("linalg_solve_triangular",     solve::solve_triangular).column_major()
+        .out(OutDtype::Exact("expected scalar type {result} but found {out}")),
     op!("lu_unpack",                   factor::lu_unpack),
-    op!("ormqr",                       factor::ormqr).column_major(),
+    op!("ormqr",                       factor::ormqr).column_major()
+        .out(OutDtype::Exact(
+            "torch.ormqr: Expected input and result to have the same dtype, but input has \
+             dtype{result} and result has dtype {out}",
+        )),
     op!("triangular_solve",            solve::triangular_solve).column_major(),
 ];
 

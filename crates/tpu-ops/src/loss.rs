@@ -1,6 +1,6 @@
 //! Losses and their derivatives.
 use crate::{
-    Op, Result, Scalar, check,
+    Op, OutDtype, Result, Scalar, check,
     error::ensure,
     formula::{Binary, X, compute, formula, unrounded},
     index::take_along,
@@ -18,18 +18,18 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("binary_cross_entropy",          cross_entropy),
-    op!("binary_cross_entropy_backward", cross_entropy_backward),
+    op!("binary_cross_entropy",          cross_entropy).out(OutDtype::ITERATED),
+    op!("binary_cross_entropy_backward", cross_entropy_backward).out(OutDtype::ITERATED),
     op!("binary_cross_entropy_with_logits", cross_entropy_with_logits),
     op!("_ctc_loss",                     ctc::ctc_loss),
     op!("_ctc_loss.Tensor",              ctc::ctc_loss_of_tensors)
                                              .counted(&Plain(ctc::longest, PhantomData)),
     op!("_ctc_loss_backward",            ctc::ctc_loss_backward),
     op!("_ctc_loss_backward.Tensor",     ctc::ctc_loss_backward_of_tensors),
-    op!("huber_loss",                    huber_loss).guarded(positive_delta),
-    op!("huber_loss_backward",           huber_loss_backward),
-    op!("mse_loss",                      mse_loss),
-    op!("mse_loss_backward",             mse_loss_backward),
+    op!("huber_loss",                    huber_loss).guarded(positive_delta).out(OutDtype::Cast),
+    op!("huber_loss_backward",           huber_loss_backward).out(OutDtype::ITERATED),
+    op!("mse_loss",                      mse_loss).out(OutDtype::Cast),
+    op!("mse_loss_backward",             mse_loss_backward).out(OutDtype::Cast),
     op!("multi_margin_loss",             margin::multi_margin),
     op!("multi_margin_loss_backward",    margin::multi_margin_backward),
     op!("multilabel_margin_loss_backward", margin::multilabel_backward),
@@ -38,10 +38,11 @@ pub(crate) const OPS: &[Op] = &[
     op!("nll_loss2d_forward",            nll_loss2d),
     op!("nll_loss_backward",             nll_loss_backward),
     op!("nll_loss_forward",              nll_loss),
-    op!("smooth_l1_loss",                smooth_l1_loss).guarded(beta_not_negative),
-    op!("smooth_l1_loss_backward",       smooth_l1_loss_backward),
-    op!("soft_margin_loss",              soft_margin_loss),
-    op!("soft_margin_loss_backward",     soft_margin_loss_backward),
+    op!("smooth_l1_loss",                smooth_l1_loss).guarded(beta_not_negative)
+        .out(OutDtype::Cast),
+    op!("smooth_l1_loss_backward",       smooth_l1_loss_backward).out(OutDtype::Cast),
+    op!("soft_margin_loss",              soft_margin_loss).out(OutDtype::ITERATED),
+    op!("soft_margin_loss_backward",     soft_margin_loss_backward).out(OutDtype::Cast),
 ];
 
 /// PyTorch's `reduction` argument.
@@ -352,14 +353,10 @@ impl Picks {
         let column = b.reshape(target, &dims)?;
         let ignored = b.full_like(column, ignore_index);
         let counts = b.compare(column, Direction::NE, ignored)?;
+        let words = "IndexError: Target {} is out of bounds.";
+        check::bounds_where(b, column, Some(counts), (0, classes), words)?;
         let first = b.full_like(column, 0);
         let column = b.select(counts, column, first)?;
-        check::bounds(
-            b,
-            column,
-            (0, classes),
-            "IndexError: Target {} is out of bounds.",
-        )?;
         let weight = Self::weights(b, column, counts, weight, classes, dtype)?;
         Ok(Self {
             column,

@@ -2,7 +2,12 @@
 mod grouped;
 mod scaled;
 
-use crate::{Factor, Op, Result, check, error::ensure, op::op, op::pointwise, promote};
+use crate::{
+    Factor, Op, OutDtype, Result, check,
+    error::ensure,
+    op::{op, pointwise},
+    promote,
+};
 use tpu_hlo::{Builder, DType, Dims, Direction, DotDims, Value};
 
 type B = Builder;
@@ -13,10 +18,13 @@ pub(crate) const OPS: &[Op] = &[
     op!("_compute_linear_combination", combination),
     op!("_grouped_mm",             grouped::grouped_mm),
     op!("_int_mm",                 scaled::int_mm),
-    op!("_scaled_mm",              scaled::scaled_mm),
-    op!("_scaled_mm_v2",           scaled::scaled_mm_by_recipe),
+    op!("_scaled_mm",              scaled::scaled_mm).out(OutDtype::Cast),
+    op!("_scaled_mm_v2",           scaled::scaled_mm_by_recipe).out(OutDtype::Cast),
     op!("_weight_int8pack_mm",     scaled::weight_int8pack_mm),
-    op!("addbmm",                  addbmm),
+    op!("addbmm",                  addbmm)
+        .out(OutDtype::Exact(
+            "self and mat2 must have the same dtype, but got {out} and {result}",
+        )),
     op!("addmm",                   addmm),
     op!("addmm.dtype",             addmm_dtype),
     op!("addmv",                   addmv),
@@ -25,11 +33,13 @@ pub(crate) const OPS: &[Op] = &[
     op!("baddbmm.dtype",           baddbmm_dtype),
     op!("bmm",                     bmm),
     op!("bmm.dtype",               bmm_dtype),
-    op!("dot",                     dot),
+    op!("dot",                     dot)
+        .out(OutDtype::Exact("result dtype {out} does not match input dtype {result}")),
     op!("mm",                      mm),
     op!("mm.dtype",                mm_dtype),
     op!("mv",                      mv),
-    op!("vdot",                    vdot),
+    op!("vdot",                    vdot)
+        .out(OutDtype::Exact("result dtype {out} does not match input dtype {result}")),
 ];
 
 /// `contract` pairs the dimensions that are summed over, `batch` those that go along.

@@ -6,10 +6,12 @@ mod layer;
 mod sync;
 mod weight;
 
-use crate::{Op, Result, Scalar, op::op, promote};
+use crate::{Op, OutDtype, Result, Scalar, op::op, promote};
 use tpu_hlo::{Builder, Dims, Value};
 
 type B = Builder;
+
+const BATCH_OUT_DTYPE: OutDtype = OutDtype::Exact("expected scalar type {result} but found {out}");
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
@@ -18,7 +20,8 @@ pub(crate) const OPS: &[Op] = &[
     op!("_fused_rms_norm",                         layer::rms_norm),
     op!("_fused_rms_norm_backward",                layer::rms_norm_backward),
     op!("_native_batch_norm_legit.no_stats",       batch::no_stats).keeps_format(),
-    op!("_native_batch_norm_legit_functional",     batch::functional).keeps_format(),
+    op!("_native_batch_norm_legit_functional",     batch::functional).keeps_format()
+        .out(BATCH_OUT_DTYPE),
     op!("_native_batch_norm_legit_no_training",    batch::no_training).keeps_format(),
     op!("_weight_norm_interface",                  weight::weight_norm),
     op!("_weight_norm_interface_backward",         weight::weight_norm_backward),
@@ -30,7 +33,8 @@ pub(crate) const OPS: &[Op] = &[
     op!("batch_norm_gather_stats_with_counts",     sync::gather_stats_with_counts),
     op!("batch_norm_stats",                        sync::stats),
     op!("batch_norm_update_stats",                 sync::update_stats),
-    op!("native_batch_norm",                       batch::native).keeps_format(),
+    op!("native_batch_norm",                       batch::native).keeps_format()
+        .out(BATCH_OUT_DTYPE),
     op!("native_batch_norm_backward",              batch::backward).keeps_format(),
     op!("native_group_norm",                       group::group_norm).keeps_format(),
     op!("native_group_norm_backward",              group::group_norm_backward).keeps_format(),

@@ -120,6 +120,11 @@ pub struct Op {
     lower: &'static dyn Lower,
     /// How results lie in memory.
     pub layout: Layout,
+    /// What `out=` may be.
+    pub out_dtype: OutDtype,
+    /// Parameters that may share no memory with what the call writes, as they are read at other
+    /// places than are written: PyTorch refuses it, where elementwise operators may.
+    pub apart: &'static [usize],
     count: Option<&'static dyn Lower>,
     guard: Option<Guard>,
     size: Option<Size>,
@@ -140,6 +145,42 @@ pub enum Layout {
     ColumnMajor,
 }
 
+/// Which dtypes an `out=` may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutDtype {
+    /// The result's, as for PyTorch's structured kernels and those it generates. The refusal's
+    /// words, where `{result}` and `{out}` stand for dtypes as PyTorch names them and `{result++}`
+    /// and `{out++}` as C++ does.
+    Exact(&'static str),
+    /// Whatever the result can be cast to: TensorIterator converts while it writes.
+    Cast,
+}
+
+impl OutDtype {
+    /// What structured kernels say.
+    pub const STRUCTURED: Self =
+        Self::Exact("Expected out tensor to have dtype {result++}, but got {out++} instead");
+    /// What TensorIterator says where it does not convert.
+    pub const ITERATED: Self = Self::Exact("Found dtype {out} but expected {result}");
+
+    /// Whether a result of dtype `result` can be written to one of dtype `out`.
+    ///
+    /// # Errors
+    /// PyTorch's refusal.
+    pub fn check(self, result: DType, out: DType) -> Result<()> {
+        match self {
+            Self::Exact(words) if result != out => Err(Error::runtime(
+                words
+                    .replace("{result}", result.torch())
+                    .replace("{out}", out.torch())
+                    .replace("{result++}", result.cpp())
+                    .replace("{out++}", out.cpp()),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A size that follows from numbers bound at launch, as the length of `arange`. Gets the call's
 /// arguments as they are on the host: numbers and dtypes, [`Arg::None`] for all else.
 pub type Size = fn(&[Arg]) -> Result<i64>;
@@ -155,12 +196,14 @@ impl std::fmt::Debug for Op {
 }
 
 impl Op {
-    /// A row whose results are contiguous.
+    /// A row whose results are contiguous, and written to their own dtype only.
     pub const fn new(name: &'static str, lower: &'static dyn Lower) -> Self {
         Self {
             name,
             lower,
             layout: Layout::Contiguous,
+            out_dtype: OutDtype::STRUCTURED,
+            apart: &[],
             count: None,
             guard: None,
             size: None,
@@ -173,6 +216,16 @@ impl Op {
             layout: Layout::Inputs,
             ..self
         }
+    }
+
+    /// The row with another rule for the dtype of `out=`.
+    pub const fn out(self, out_dtype: OutDtype) -> Self {
+        Self { out_dtype, ..self }
+    }
+
+    /// The row with parameters that share no memory with its results.
+    pub const fn apart(self, apart: &'static [usize]) -> Self {
+        Self { apart, ..self }
     }
 
     /// The row with results that keep the memory format of its inputs.
@@ -250,10 +303,13 @@ macro_rules! op {
         $crate::op::Op::new($name, &$crate::op::Plain($f, std::marker::PhantomData))
     };
 }
-/// `pointwise!("abs", B::abs)`: results take the layout of the inputs.
+/// `pointwise!("abs", B::abs)`: what TensorIterator serves. Results take the layout of the inputs
+/// and are converted to the dtype of `out=`.
 macro_rules! pointwise {
     ($name:literal, $f:expr) => {
-        $crate::op::op!($name, $f).follows_inputs()
+        $crate::op::op!($name, $f)
+            .follows_inputs()
+            .out($crate::op::OutDtype::Cast)
     };
 }
 pub(crate) use {op, pointwise};

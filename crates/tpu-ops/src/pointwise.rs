@@ -1,9 +1,9 @@
 //! Element by element, of one tensor.
 use crate::{
-    Op, Result, Scalar,
+    Op, OutDtype, Result, Scalar,
     error::ensure,
     formula::{Unary, X, compute, formula, formulas},
-    op::pointwise,
+    op::{op, pointwise},
     promote::{cast, float_of, opmath, scalar_like},
 };
 use std::f64::consts::{LN_2, LN_10, PI, SQRT_2};
@@ -14,6 +14,12 @@ type B = Builder;
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     pointwise!("abs",            abs),
+    pointwise!("abs.out",        |b: &mut B, x, out: DType| {
+        if out.is_complex() || !b.dtype(x).is_complex() {
+            OutDtype::ITERATED.check(b.dtype(x), out)?;
+        }
+        abs(b, x)
+    }),
     pointwise!("acos",           float(|x| x.acos())),
     pointwise!("acosh",          float(|x| x.acosh())),
     pointwise!("angle",          angle),
@@ -21,49 +27,59 @@ pub(crate) const OPS: &[Op] = &[
     pointwise!("asinh",          float(|x| x.asinh())),
     pointwise!("atan",           atan),
     pointwise!("atanh",          float(|x| x.atanh())),
-    pointwise!("bitwise_not",    bitwise_not),
-    pointwise!("ceil",           whole("ceil", |x| x.ceil())),
-    pointwise!("_conj_physical", conj_physical),
-    pointwise!("conj_physical.out", |b: &mut B, x, _: DType| conj_physical(b, x)),
+    pointwise!("bitwise_not",    bitwise_not).out(OutDtype::ITERATED),
+    pointwise!("ceil",           whole("ceil", |x| x.ceil())).out(OutDtype::ITERATED),
+    op!("_conj_physical", conj_physical).follows_inputs(),
+    pointwise!("conj_physical.out", |b: &mut B, x, _: DType| conj_physical(b, x))
+        .out(OutDtype::ITERATED),
     pointwise!("cos",            float(|x| x.cos())),
     pointwise!("cosh",           float(|x| x.cosh())),
     pointwise!("deg2rad",        real("deg2rad", |x| x * (PI / 180.0))),
     pointwise!("exp",            float(|x| x.exp())),
     pointwise!("exp2",           float(exp2)),
     pointwise!("expm1",          float(|x| x.expm1())),
-    pointwise!("fill.Scalar",    fill_scalar),
+    op!("fill.Scalar",    fill_scalar).follows_inputs(),
     pointwise!("fill.Tensor",    fill_tensor),
-    pointwise!("floor",          whole("floor", |x| x.floor())),
-    pointwise!("frac",           floats("frac", |x| x - trunc(x))),
-    pointwise!("frexp.Tensor",   frexp),
-    pointwise!("isinf",          isinf),
-    pointwise!("isnan",          isnan),
-    pointwise!("isneginf",       infinite("isneginf", f64::NEG_INFINITY)),
-    pointwise!("isposinf",       infinite("isposinf", f64::INFINITY)),
+    pointwise!("floor",          whole("floor", |x| x.floor())).out(OutDtype::ITERATED),
+    pointwise!("frac",           floats("frac", |x| x - trunc(x))).out(OutDtype::ITERATED),
+    pointwise!("frexp.Tensor",   frexp)
+        .out(OutDtype::Exact(
+            "torch.frexp() expects mantissa to have dtype {result++} but got {out++}",
+        )),
+    op!("isinf",          isinf).follows_inputs(),
+    op!("isnan",          isnan).follows_inputs(),
+    pointwise!("isneginf",       infinite("isneginf", f64::NEG_INFINITY))
+        .out(OutDtype::Exact("isneginf does not support non-boolean outputs.")),
+    pointwise!("isposinf",       infinite("isposinf", f64::INFINITY))
+        .out(OutDtype::Exact("isposinf does not support non-boolean outputs.")),
     pointwise!("log",            float(|x| x.log())),
     pointwise!("log10",          float(log10)),
     pointwise!("log1p",          float(|x| x.log1p())),
     pointwise!("log2",           float(log2)),
     pointwise!("logit",          logit),
-    pointwise!("nan_to_num",     nan_to_num),
-    pointwise!("neg",            neg),
+    pointwise!("nan_to_num",     nan_to_num)
+        .out(OutDtype::Exact(
+            "nan_to_num: dtype of out: {out} should be same as input: {result}",
+        )),
+    pointwise!("neg",            neg).out(OutDtype::ITERATED),
     pointwise!("rad2deg",        real("rad2deg", |x| x * (180.0 / PI))),
     pointwise!("reciprocal",     float(|x| 1.0 / x)),
-    pointwise!("round",          whole("round", |x| x.round())),
-    pointwise!("round.decimals", round_decimals),
+    pointwise!("round",          whole("round", |x| x.round())).out(OutDtype::ITERATED),
+    pointwise!("round.decimals", round_decimals).out(OutDtype::ITERATED),
     pointwise!("rsqrt",          float(|x| x.rsqrt())),
-    pointwise!("sgn",            sgn),
+    pointwise!("sgn",            sgn).out(OutDtype::ITERATED),
     pointwise!("sigmoid",        float(|x| x.sigmoid())),
-    pointwise!("sign",           sign),
-    pointwise!("signbit",        signbit),
+    pointwise!("sign",           sign).out(OutDtype::ITERATED),
+    pointwise!("signbit",        signbit)
+        .out(OutDtype::Exact("signbit does not support non-boolean outputs.")),
     pointwise!("sin",            float(|x| x.sin())),
     pointwise!("sinc",           float(sinc)),
     pointwise!("sinh",           float(|x| x.sinh())),
     pointwise!("sqrt",           float(|x| x.sqrt())),
     pointwise!("tan",            float(|x| x.tan())),
     pointwise!("tanh",           float(|x| x.tanh())),
-    pointwise!("trunc",          whole("trunc", trunc)),
-    pointwise!("zero",           zero),
+    pointwise!("trunc",          whole("trunc", trunc)).out(OutDtype::ITERATED),
+    op!("zero",           zero).follows_inputs(),
 ];
 
 /// `"name" not implemented for 'Type'` unless the condition holds.
@@ -362,7 +378,7 @@ fn nan_to_num(
 }
 
 /// The largest finite value of a float type.
-fn largest(dtype: DType) -> f64 {
+pub(crate) fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
         DType::BF16 => f64::from(f32::from_bits(0x7f7f_0000)),

@@ -1,6 +1,6 @@
 //! Orthogonal polynomials of run-time degree.
 use crate::{
-    Error, Op, Result, Scalar,
+    Error, Op, OutDtype, Result, Scalar,
     formula::{Unary, X, float_type, formula, formula_list, formulas},
     op::Plain,
     pointwise::{implemented, trunc},
@@ -21,7 +21,9 @@ macro_rules! rows {
 }
 macro_rules! row {
     ($name:expr, $f:expr) => {
-        Op::new($name, &Plain($f, PhantomData)).follows_inputs()
+        Op::new($name, &Plain($f, PhantomData))
+            .follows_inputs()
+            .out(OutDtype::Cast)
     };
 }
 

@@ -5,11 +5,12 @@ mod max;
 mod unpool;
 mod windows;
 
-use crate::{Op, op::op};
+use crate::{Op, OutDtype, op::op};
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("_adaptive_avg_pool2d",             adaptive::avg_pool::<2>).keeps_format(),
+    op!("_adaptive_avg_pool2d",             adaptive::avg_pool::<2>).keeps_format()
+        .out(OutDtype::Exact("expected dtype {result++} for `output` but got dtype {out++}")),
     op!("_adaptive_avg_pool2d_backward",    adaptive::avg_pool_backward::<2>).keeps_format(),
     op!("_adaptive_avg_pool3d",             adaptive::avg_pool::<3>),
     op!("_adaptive_avg_pool3d_backward",    adaptive::avg_pool_backward::<3>).keeps_format(),

@@ -26,7 +26,7 @@ pub(crate) const OPS: &[Op] = &[
     op!("index_put",               index_put).counted(&Plain(put_counts, PhantomData)),
     op!("masked_scatter",          masked_scatter),
     op!("masked_scatter_backward", masked_scatter_backward),
-    op!("put",                     put),
+    op!("put",                     put).apart(&[1, 2]),
 ];
 
 /// Writes to positions of the flattened tensor.

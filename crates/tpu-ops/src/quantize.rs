@@ -5,7 +5,7 @@ use crate::{
     Op, Outs, Result, Scalar, check,
     error::ensure,
     formula::{X, formulas},
-    op::pointwise,
+    op::{op, pointwise},
     pointwise::implemented,
     promote::{cast, opmath},
 };
@@ -17,11 +17,11 @@ type B = Builder;
 pub(crate) const OPS: &[Op] = &[
     pointwise!("_fake_quantize_learnable_per_channel_affine", learnable_channels),
     pointwise!("_fake_quantize_learnable_per_channel_affine_backward", learnable_channels_backward),
-    pointwise!("_fake_quantize_learnable_per_tensor_affine", learnable),
+    op!("_fake_quantize_learnable_per_tensor_affine", learnable).follows_inputs(),
     pointwise!("_fake_quantize_learnable_per_tensor_affine_backward", learnable_backward),
     pointwise!("_fused_moving_avg_obs_fq_helper_functional", observe::moving_average),
     pointwise!("fake_quantize_per_channel_affine_cachemask", channels),
-    pointwise!("fake_quantize_per_tensor_affine_cachemask", tensor),
+    op!("fake_quantize_per_tensor_affine_cachemask", tensor).follows_inputs(),
     pointwise!("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", tensor_parameters),
 ];
 

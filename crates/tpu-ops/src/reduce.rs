@@ -1,6 +1,6 @@
 //! Many elements to one.
 use crate::{
-    Op, Result, check,
+    Op, OutDtype, Result, check,
     error::ensure,
     op::op,
     promote::{cast, widen},
@@ -10,13 +10,21 @@ use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 type B = Builder;
 
 // Where `out=` decides what a reduction computes in, the row is named after that overload.
+const ALL_OUT_DTYPE: OutDtype =
+    OutDtype::Exact("all only supports bool tensor for result, got: {out}");
+const ANY_OUT_DTYPE: OutDtype =
+    OutDtype::Exact("any only supports bool tensor for result, got: {out}");
+
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("_aminmax",                |b: &mut B, x| aminmax(b, x, None, false)),
     op!("_aminmax.dim",            |b: &mut B, x, d: i64, k| aminmax(b, x, Some(d), k)),
-    op!("all",                     |b: &mut B, x| truth(b, x, None, false, B::all)),
-    op!("all.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::all)),
-    op!("all.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::all)),
+    op!("all",                     |b: &mut B, x| truth(b, x, None, false, B::all))
+        .out(ALL_OUT_DTYPE),
+    op!("all.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::all))
+        .out(ALL_OUT_DTYPE),
+    op!("all.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::all))
+        .out(ALL_OUT_DTYPE),
     op!("amax",                    |b: &mut B, x, d, k| extremes(b, x, d, k, (&MAX, "amax"))),
     op!("amax.out",                |b: &mut B, x, d, k, out| {
         same_as_out(b, x, out)?;
@@ -28,22 +36,29 @@ pub(crate) const OPS: &[Op] = &[
         extremes(b, x, d, k, (&MIN, "amin"))
     }),
     op!("aminmax",                 aminmax),
-    op!("any",                     |b: &mut B, x| truth(b, x, None, false, B::any)),
-    op!("any.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::any)),
-    op!("any.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::any)),
+    op!("any",                     |b: &mut B, x| truth(b, x, None, false, B::any))
+        .out(ANY_OUT_DTYPE),
+    op!("any.dim",                 |b: &mut B, x, d: i64, k| truth(b, x, Some(&[d]), k, B::any))
+        .out(ANY_OUT_DTYPE),
+    op!("any.dims",                |b: &mut B, x, d, k| truth_dims(b, x, d, k, B::any))
+        .out(ANY_OUT_DTYPE),
     op!("argmax",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MAX)),
     op!("argmin",                  |b: &mut B, x, d, k| arg(b, x, d, k, &MIN)),
-    op!("hash_tensor",             hash),
-    op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MAX_OF_ALL)),
+    op!("hash_tensor",             hash)
+        .out(OutDtype::Exact("Expected result to be of dtype uint64, but got {out}")),
+    op!("max",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MAX_OF_ALL))
+        .out(OutDtype::Cast),
     op!("max.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MAX)),
-    op!("mean",                    |b: &mut B, x, t| mean(b, x, None, false, t)),
+    op!("mean",                    |b: &mut B, x, t| mean(b, x, None, false, t))
+        .out(OutDtype::Cast),
     op!("mean.dim",                mean),
     op!("mean.out",                |b: &mut B, x, d, k, t: Option<DType>, out| {
         mean(b, x, d, k, t.or(Some(out)))
     }),
-    op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MIN_OF_ALL)),
+    op!("min",                     |b: &mut B, x| extremes(b, x, Dims::new(), false, MIN_OF_ALL))
+        .out(OutDtype::Cast),
     op!("min.dim",                 |b: &mut B, x, d, k| with_position(b, x, d, k, &MIN)),
-    op!("nansum",                  nansum),
+    op!("nansum",                  nansum).out(OutDtype::Cast),
     op!("nansum.out",              |b: &mut B, x, d, k, t: Option<DType>, out: DType| {
         ensure!(
             out.is_float() || !b.dtype(x).is_float(),
@@ -52,7 +67,9 @@ pub(crate) const OPS: &[Op] = &[
             out.torch()
         );
         nansum(b, x, d, k, t.or(Some(out)))
-    }),
+    }).out(OutDtype::Exact(
+        "nansum: provided dtype must match dtype of result. Got {result} and {out}.",
+    )),
     op!("prod",                    |b: &mut B, x, t| prod(b, x, None, false, t)),
     op!("prod.dim_int",            |b: &mut B, x, d: i64, k, t| prod(b, x, Some(&[d]), k, t)),
     op!("prod.int_out",            |b: &mut B, x, d: i64, k, t: Option<DType>, out| {

@@ -7,7 +7,7 @@ mod philox;
 mod sample;
 
 use crate::{
-    Class, Error, Generator, Op, Result, Scalar, check,
+    Class, Error, Generator, Op, OutDtype, Result, Scalar, check,
     error::ensure,
     formula::{formula, formulas},
     op::{op, pointwise},
@@ -31,27 +31,43 @@ pub(crate) const OPS: &[Op] = &[
     op!("_standard_gamma",          sample::standard_gamma),
     op!("_standard_gamma_grad",     gradient::standard_gamma),
     op!("bernoulli",                bernoulli),
-    pointwise!("bernoulli.p",       bernoulli_p).guarded(probability),
-    pointwise!("bernoulli.Tensor",  bernoulli_tensor),
+    op!("bernoulli.out",            |b: &mut B, p, g: Generator, out: DType| {
+        let y = bernoulli(b, p, g)?;
+        Ok::<_, Error>(cast(b, y, out))
+    }),
+    op!("bernoulli.p",       bernoulli_p).follows_inputs().guarded(probability),
+    op!("bernoulli.Tensor",  bernoulli_tensor).follows_inputs(),
     op!("binomial",                 sample::binomial),
-    pointwise!("cauchy",            cauchy).guarded(cauchy_sigma),
-    pointwise!("exponential",       exponential).guarded(exponential_lambda),
-    pointwise!("geometric",         geometric).guarded(geometric_p),
-    pointwise!("log_normal",        log_normal).guarded(log_normal_std),
-    op!("multinomial",              choice::multinomial),
-    pointwise!("native_dropout",    native_dropout).guarded(dropout_probability),
-    pointwise!("native_dropout_backward", native_dropout_backward),
+    op!("cauchy",            cauchy).follows_inputs().guarded(cauchy_sigma),
+    op!("exponential",       exponential).follows_inputs().guarded(exponential_lambda),
+    op!("geometric",         geometric).follows_inputs().guarded(geometric_p),
+    op!("log_normal",        log_normal).follows_inputs().guarded(log_normal_std),
+    op!("multinomial",              choice::multinomial)
+        .out(OutDtype::Exact("multinomial expects Long tensor out, got: {out}")),
+    op!("native_dropout",    native_dropout).follows_inputs().guarded(dropout_probability),
+    op!("native_dropout_backward", native_dropout_backward).follows_inputs(),
     op!("normal.float_Tensor",      normal_float_tensor),
+    op!("normal.float_Tensor_out",  |b: &mut B, mean: Scalar, std, _: Generator, out| {
+        check_std(b, std)?;
+        normal_out(b, mean.0, std, out)
+    }),
     op!("normal.Tensor_float",      normal_tensor_float).guarded(std_only),
+    op!("normal.Tensor_float_out",  |b: &mut B, mean, std: Scalar, _: Generator, out| {
+        normal_out(b, mean, std.0, out)
+    }).guarded(std_only),
     op!("normal.Tensor_Tensor",     normal_tensor_tensor),
-    pointwise!("normal_functional", normal_functional).guarded(mean_std),
+    op!("normal.Tensor_Tensor_out", |b: &mut B, mean, std, _: Generator, out| {
+        check_std(b, std)?;
+        normal_out(b, mean, std, out)
+    }),
+    op!("normal_functional", normal_functional).follows_inputs().guarded(mean_std),
     op!("poisson",                  sample::poisson),
-    pointwise!("random",            integer::random),
-    pointwise!("random.from",       integer::random_from),
-    pointwise!("random.to",         integer::random_to),
-    op!("randperm.generator_out",   choice::randperm),
-    pointwise!("rrelu_with_noise_functional", rrelu_with_noise),
-    pointwise!("uniform",           uniform_row).guarded(uniform_range),
+    op!("random",            integer::random).follows_inputs(),
+    op!("random.from",       integer::random_from).follows_inputs(),
+    op!("random.to",         integer::random_to).follows_inputs(),
+    op!("randperm.generator_out",   choice::randperm).out(OutDtype::Cast),
+    pointwise!("rrelu_with_noise_functional", rrelu_with_noise).out(OutDtype::ITERATED),
+    op!("uniform",           uniform_row).follows_inputs().guarded(uniform_range),
 ];
 
 /// Refuses dtypes that PyTorch's kernel has no code for.
@@ -177,6 +193,18 @@ fn normal_of(b: &mut B, mean: Value, std: Value, dtype: DType) -> Result<Value> 
     let (mean, std) = (b.broadcast(mean, &dims)?, b.broadcast(std, &dims)?);
     let y = formula(b, [z, mean, std], |[z, mean, std]| z * std + mean)?;
     Ok(cast(b, y, dtype))
+}
+
+/// [`normal_of`] in the dtype of `out=`.
+fn normal_out(b: &mut B, mean: Value, std: Value, out: DType) -> Result<Value> {
+    let from = b.dtype(mean);
+    ensure!(
+        out.is_complex() || !from.is_complex(),
+        "result type {} can't be cast to the desired output type {}",
+        from.torch(),
+        out.torch()
+    );
+    normal_of(b, mean, std, out)
 }
 
 fn check_std(b: &mut B, std: Value) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Running sums and their relatives.
 use crate::{
-    Op, Result, check,
+    Op, OutDtype, Result, check,
     error::ensure,
     op::op,
     promote::{cast, widen},
@@ -12,16 +12,18 @@ use tpu_hlo::{Builder, DType, Dims, Direction, Value, Window};
 type B = Builder;
 type Values = SmallVec<[Value; 2]>;
 
+const OUT_DTYPE: OutDtype = OutDtype::Exact("expected scalar_type {result} but found {out}");
+
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("_logcumsumexp", log_cumulative_sum_exp),
-    op!("cummax",  |b: &mut B, x, d| extreme(b, x, d, &MAX)),
-    op!("cummin",  |b: &mut B, x, d| extreme(b, x, d, &MIN)),
+    op!("_logcumsumexp", log_cumulative_sum_exp).out(OutDtype::Cast),
+    op!("cummax",  |b: &mut B, x, d| extreme(b, x, d, &MAX)).out(OUT_DTYPE),
+    op!("cummin",  |b: &mut B, x, d| extreme(b, x, d, &MIN)).out(OUT_DTYPE),
     op!("cumprod", |b: &mut B, x, d, t| running(b, x, d, t, 1, B::multiply)),
     op!("cumprod.out", |b: &mut B, x, d, t, out| running_out(b, x, d, t, out, 1, B::multiply)),
     op!("cumsum",  |b: &mut B, x, d, t| running(b, x, d, t, 0, B::add)),
     op!("cumsum.out", |b: &mut B, x, d, t, out| running_out(b, x, d, t, out, 0, B::add)),
-    op!("logcumsumexp", log_cumulative_sum_exp),
+    op!("logcumsumexp", log_cumulative_sum_exp).out(OUT_DTYPE),
 ];
 
 /// Elements that one window covers at most: the work of a window is quadratic, and XLA's CPU
@@ -232,8 +234,55 @@ fn log_cumulative_sum_exp(b: &mut B, x: Value, dim: i64) -> Result<Value> {
     let y = scan(b, &[size, turn], axis, &[low, zero], &add_scaled)?;
     let log = b.log(y[1]);
     let size = b.convert(y[0], b.dtype(log));
-    let y = b.add(log, size)?;
+    let mut y = b.add(log, size)?;
+    if dtype.is_complex() {
+        let (re, im) = (b.real(y), turned(b, x, y, axis)?);
+        y = b.complex(re, im)?;
+    }
     Ok(cast(b, y, dtype))
+}
+
+/// Imaginary parts of [`log_cumulative_sum_exp`] as they come of adding one element of `x` after
+/// the other, not kept within half a turn: `log(exp(u) + exp(v)) = u + log1p(exp(v - u))` with the
+/// larger real part in `u`. `y` is the result but for whole turns.
+fn turned(b: &mut B, x: Value, y: Value, axis: i64) -> Result<Value> {
+    let (re, im) = (b.real(x), b.imag(x));
+    let (low, zero) = (
+        b.scalar(f64::NEG_INFINITY, b.dtype(re)),
+        b.scalar(0, b.dtype(re)),
+    );
+    let (last_re, last_im) = (b.real(y), b.imag(y));
+    let last_re = shift(b, last_re, axis, (1, -1), low)?;
+    let last_im = shift(b, last_im, axis, (1, -1), zero)?;
+    let goes_on = b.compare(re, Direction::LT, last_re)?;
+    let mut below = |new: Value, last: Value| {
+        let (down, up) = (b.subtract(new, last)?, b.subtract(last, new)?);
+        let difference = b.select(goes_on, down, up)?;
+        // Of two infinite ones as well.
+        let same = b.compare(new, Direction::EQ, last)?;
+        let none = b.full_like(difference, 0);
+        b.select(same, none, difference)
+    };
+    let (apart, angle) = (below(re, last_re)?, below(im, last_im)?);
+    let ratio = b.complex(apart, angle)?;
+    let ratio = b.exponential(ratio);
+    let turn = b.log_plus_one(ratio);
+    let turn = b.imag(turn);
+    let start = b.add(im, turn)?;
+    let step = b.select(goes_on, turn, start)?;
+    let always = b.scalar(true, DType::Bool);
+    let total = scan(
+        b,
+        &[goes_on, step],
+        axis,
+        &[always, zero],
+        &|b, before, x| {
+            let sum = b.add(before[1], x[1])?;
+            let both = b.and(before[0], x[0])?;
+            Ok(smallvec::smallvec![both, b.select(x[0], sum, x[1])?])
+        },
+    )?;
+    Ok(total[1])
 }
 
 /// `(m, s)` stands for `exp(m) * s`, `m` real; the sum is scaled by the larger `m`.

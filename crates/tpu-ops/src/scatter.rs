@@ -13,21 +13,24 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("index_add",             index_add),
-    op!("index_copy",            index_copy),
+    op!("index_add",             index_add).apart(&[2, 3]),
+    op!("index_copy",            index_copy).apart(&[2, 3]),
     op!("index_fill.int_Scalar", |b: &mut B, x, d, i, v: Scalar| index_fill(b, x, d, i, v.0)),
     op!("index_fill.int_Tensor", index_fill),
-    op!("index_reduce",          index_reduce),
+    op!("index_reduce",          index_reduce).apart(&[2, 3]),
     op!("scatter.reduce",        |b: &mut B, x, d, i, s, r: Arc<str>| {
         scatter(b, x, d, i, s, named(&r)?)
-    }),
-    op!("scatter.src",           |b: &mut B, x, d, i, s| scatter(b, x, d, i, s, Merge::Set)),
-    op!("scatter.value",         |b: &mut B, x, d, i, v| scatter_value(b, x, d, i, v, Merge::Set)),
+    }).apart(&[2, 3]),
+    op!("scatter.src",           |b: &mut B, x, d, i, s| scatter(b, x, d, i, s, Merge::Set))
+        .apart(&[2, 3]),
+    op!("scatter.value",         |b: &mut B, x, d, i, v| scatter_value(b, x, d, i, v, Merge::Set))
+        .apart(&[2]),
     op!("scatter.value_reduce",  |b: &mut B, x, d, i, v, r: Arc<str>| {
         scatter_value(b, x, d, i, v, named(&r)?)
-    }),
-    op!("scatter_add",           |b: &mut B, x, d, i, s| scatter(b, x, d, i, s, Merge::Add)),
-    op!("scatter_reduce.two",    scatter_reduce),
+    }).apart(&[2]),
+    op!("scatter_add",           |b: &mut B, x, d, i, s| scatter(b, x, d, i, s, Merge::Add))
+        .apart(&[2, 3]),
+    op!("scatter_reduce.two",    scatter_reduce).apart(&[2, 3]),
 ];
 
 /// What becomes of an element and what is written to it.

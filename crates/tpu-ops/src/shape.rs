@@ -1,6 +1,6 @@
 //! Moving elements without computing.
 use crate::{
-    Counts, Ignored, Op, Result, Scalar, check,
+    Counts, Ignored, Op, OutDtype, Result, Scalar, check,
     error::ensure,
     op::{Plain, op},
     pad::place,
@@ -16,10 +16,13 @@ type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("_stack",                   stack),
+    op!("_stack",                   stack).out(OutDtype::Cast),
     op!("block_diag",               block_diagonal),
     op!("cat",                      cat).keeps_format(),
-    op!("cat.out",                  cat_out).keeps_format(),
+    op!("cat.out",                  |b: &mut B, xs, d, out: DType| {
+        let y = cat(b, xs, d)?;
+        fits(b, y, out)
+    }).keeps_format().apart(&[0]).out(OutDtype::Cast),
     op!("channel_shuffle",          channel_shuffle).keeps_format(),
     op!("constant_pad_nd",          constant_pad).keeps_format(),
     op!("diag_embed",               diagonal_embed),
@@ -34,6 +37,10 @@ pub(crate) const OPS: &[Op] = &[
     op!("select_backward",          select_backward),
     op!("slice_backward",           slice_backward),
     op!("stack",                    stack),
+    op!("stack.out",                |b: &mut B, xs, d, out: DType| {
+        let y = stack(b, xs, d)?;
+        fits(b, y, out)
+    }).out(OutDtype::Cast),
     op!("tril",                     |b: &mut B, x, k| triangle(b, x, k, "tril")),
     op!("triu",                     |b: &mut B, x, k| triangle(b, x, k, "triu")),
 ];
@@ -87,9 +94,8 @@ fn narrow_copy(b: &mut B, x: Value, dim: i64, start: i64, length: i64) -> Result
     Ok(b.slice_dim(x, axis, start, start + length)?)
 }
 
-/// [`cat`] into a tensor whose dtype has to be able to hold the result.
-fn cat_out(b: &mut B, xs: Vec<Value>, dim: i64, out: DType) -> Result<Value> {
-    let y = cat(b, xs, dim)?;
+/// Demands that `out` can hold what [`cat`] and [`stack`] give.
+fn fits(b: &B, y: Value, out: DType) -> Result<Value> {
     let from = b.dtype(y);
     let kind = |t: DType| {
         (

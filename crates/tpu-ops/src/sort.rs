@@ -1,6 +1,6 @@
 //! Order.
 use crate::{
-    Ignored, Op, Result, Scalar, check,
+    Ignored, Op, OutDtype, Result, Scalar, check,
     error::ensure,
     index::{take_along, take_slices},
     op::op,
@@ -12,14 +12,21 @@ use tpu_hlo::{Builder, DType, Dims, Direction, Value};
 
 type B = Builder;
 
+const OUT_DTYPE: OutDtype = OutDtype::Exact(
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or \
+     Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype \
+     {out}",
+);
+
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
     op!("bucketize.Scalar",    |b: &mut B, v: Scalar, s, i, r| bucketize(b, v.0, s, i, r)),
-    op!("bucketize.Tensor",    bucketize),
+    op!("bucketize.Tensor",    bucketize).out(OUT_DTYPE),
     op!("searchsorted.Scalar", |b: &mut B, s, v: Scalar, i, r, e, o| {
         search(b, s, v.0, i, (r, e), o)
-    }),
-    op!("searchsorted.Tensor", |b: &mut B, s, v, i, r, e, o| search(b, s, v, i, (r, e), o)),
+    }).out(OUT_DTYPE),
+    op!("searchsorted.Tensor", |b: &mut B, s, v, i, r, e, o| search(b, s, v, i, (r, e), o))
+        .out(OUT_DTYPE),
     op!("sort",                |b: &mut B, x, d, r| sort(b, x, d, r)).follows_inputs(),
     op!("sort.stable",         |b: &mut B, x, _: Option<bool>, d, r| sort(b, x, d, r))
         .follows_inputs(),

@@ -1,14 +1,14 @@
 //! Fourier transforms.
-use crate::{Op, Result, check, error::ensure, op::op};
+use crate::{Op, OutDtype, Result, check, error::ensure, op::op};
 use tpu_hlo::{Builder, DType, Dims, Type, Value};
 
 type B = Builder;
 
 #[rustfmt::skip]
 pub(crate) const OPS: &[Op] = &[
-    op!("_fft_c2c", c2c),
-    op!("_fft_c2r", c2r),
-    op!("_fft_r2c", r2c),
+    op!("_fft_c2c", c2c).out(OutDtype::Cast),
+    op!("_fft_c2r", c2r).out(OutDtype::Cast),
+    op!("_fft_r2c", r2c).out(OutDtype::Cast),
 ];
 
 /// Most dimensions that one `stablehlo.fft` transforms.

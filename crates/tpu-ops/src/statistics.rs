@@ -1,6 +1,6 @@
 //! Variances, norms, and what sorting tells about a dimension.
 use crate::{
-    Op, Result, Scalar, check,
+    Op, OutDtype, Result, Scalar, check,
     error::ensure,
     index::take_along,
     op::op,
@@ -19,21 +19,27 @@ pub(crate) const OPS: &[Op] = &[
         count_nonzero(b, x, d.as_slice())
     }),
     op!("count_nonzero.dim_IntList",  |b: &mut B, x, d: Dims| count_nonzero(b, x, &d)),
-    op!("kthvalue",                   kth_value),
+    op!("kthvalue",                   kth_value)
+        .out(OutDtype::Exact("output values must be of same type as input")),
     op!("linalg_vector_norm",         vector_norm),
-    op!("logsumexp",                  log_sum_exp),
+    op!("logsumexp",                  log_sum_exp).out(OutDtype::Cast),
     op!("median",                     |b: &mut B, x| middle(b, x, false)),
     op!("median.dim",                 |b: &mut B, x, d, k| middle_of(b, x, d, k, false)),
-    op!("mode",                       mode),
+    op!("mode",                       mode)
+        .out(OutDtype::Exact(
+            "expected scalar type '{result}' but got '{out}' for values output",
+        )),
     op!("nanmedian",                  |b: &mut B, x| middle(b, x, true)),
     op!("nanmedian.dim",              |b: &mut B, x, d, k| middle_of(b, x, d, k, true)),
     op!("norm.ScalarOpt_dim",         |b: &mut B, x, p, d, k| norm(b, x, p, d, k, None)),
     op!("norm.ScalarOpt_dim_dtype",   norm),
     op!("renorm",                     renorm),
-    op!("std.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, true))),
+    op!("std.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, true)))
+        .out(OutDtype::Cast),
     op!("std_mean.correction",        |b: &mut B, x, d, c, k| spread(b, x, d, c, k, true)),
     op!("trace",                      trace),
-    op!("var.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, false))),
+    op!("var.correction",             |b: &mut B, x, d, c, k| first(spread(b, x, d, c, k, false)))
+        .out(OutDtype::Cast),
     op!("var_mean.correction",        |b: &mut B, x, d, c, k| spread(b, x, d, c, k, false)),
 ];
 

@@ -106,13 +106,17 @@ fn expression<'a>(name: &str, source: &'a str) -> Option<&'a str> {
     let quoted = format!("(\"{name}\",");
     let row = source.lines().find(|line| line.contains(&quoted))?;
     let (_, rest) = row.split_once(&quoted)?;
-    Some(
-        rest.trim()
-            .trim_end_matches(',')
-            .strip_suffix(')')
-            .unwrap_or(rest)
-            .trim(),
-    )
+    Some(rest[..closing(rest)].trim())
+}
+
+/// Where the parenthesis closes that was open before `text`; its end if it stays open.
+fn closing(text: &str) -> usize {
+    let mut open = 1;
+    let mut closes = text.char_indices().filter_map(|(at, c)| {
+        open += i32::from(c == '(') - i32::from(c == ')');
+        (open == 0).then_some(at)
+    });
+    closes.next().unwrap_or(text.len())
 }
 
 /// The first paragraph of the doc comment of a function.
@@ -142,7 +146,7 @@ mod tests {
     const SOURCE: &str = "\
 //! Element by element.
 const OPS: &[Op] = &[
-    pointwise!(\"abs\",  abs),
+    pointwise!(\"abs\",  abs).out(OutDtype::ITERATED),
     op!(\"cos\",         float(|x| x.cos())),
     op!(\"elsewhere\",   elsewhere),
 ];

@@ -66,6 +66,19 @@ class Subject:
         except Mismatch as found:
             raise Mismatch(f"storages of the arguments: {found}") from None
 
+    def accept(self, run, tree):
+        """Raises `Mismatch` unless the device refuses what the CPU refuses, in the same class."""
+        try:
+            self.on_cpu(run, tree)
+        except NotACase as refused:
+            error = refused.__cause__
+            try:
+                run(trees.move(tree, self.device).tree)
+            except type(error):
+                return
+            raise Mismatch(f"not refused: {_first_line(error)}") from None
+        run(trees.move(tree, self.device).tree)
+
     def on_cpu(self, run, tree, seed=1):
         """Results, storages after the call, and whether random numbers were drawn."""
         moved = trees.move(tree, "cpu")
@@ -176,7 +189,7 @@ def inplace(subject, sample):
 
 
 def out(subject, sample):
-    """Into a view of the right size, into an empty tensor, and into another dtype."""
+    """Into a view of the right size, into an empty tensor, and into other dtypes."""
     op = subject.op
     if not op.supports_out:
         raise NotACase
@@ -199,11 +212,11 @@ def out(subject, sample):
             laid = not op.full_name.startswith(OWN_STRIDES)
             return [(t, t.stride()) if laid and t.numel() else t for t in trees.tensors(given)]
 
-        for kind in (_into_view, _into_empty):
+        for kind in (_into_view, _into_empty, _into_narrow, _into_wide):
             target = trees.map_leaves(kind, results)
             target = tuple(target) if isinstance(results, tuple) else target
-            _labelled(f"out= {kind.__doc__}", subject, run, ((first, args, kwargs), target))
-        _refused(subject, run, ((first, args, kwargs), trees.map_leaves(_into_other, results)))
+            check = subject.agree if kind in (_into_view, _into_empty) else subject.accept
+            _labelled(f"out= {kind.__doc__}", check, run, ((first, args, kwargs), target))
 
 
 def _into_view(result):
@@ -216,27 +229,21 @@ def _into_empty(result):
     return torch.empty(0, dtype=result.dtype)
 
 
-def _into_other(result):
+def _into_narrow(result):
+    """of a narrower dtype"""
     narrow = torch.int64 if result.is_floating_point() or result.is_complex() else torch.bool
     return torch.zeros(result.shape, dtype=narrow)
 
 
-def _refused(subject, run, tree):
-    """A dtype that cannot hold the result: refused where the CPU does, in the same class."""
-    try:
-        subject.on_cpu(run, tree)
-    except NotACase as refused:
-        error = refused.__cause__
-        try:
-            run(trees.move(tree, subject.device).tree)
-        except type(error):
-            return
-        raise Mismatch(f"out= of another dtype is not refused: {_first_line(error)}") from None
+def _into_wide(result):
+    """of a wider dtype"""
+    wide = trees.WIDE.get(result.dtype, torch.float32)
+    return torch.zeros(result.shape, dtype=wide)
 
 
-def _labelled(label, subject, run, tree):
+def _labelled(label, check, run, tree):
     try:
-        subject.agree(run, tree)
+        check(run, tree)
     except NotACase:
         pass
     except Mismatch as found:
@@ -261,12 +268,14 @@ def other_layouts(subject, sample):
             return chosen[-1]
 
         def run(tree):
-            return call(subject, tree) if variant is op else variant(tree[0], *tree[1], **tree[2])
+            if variant is op:
+                return sample.output_process_fn_grad(call(subject, tree))
+            return variant(tree[0], *tree[1], **tree[2])
 
         with torch.no_grad():
             tree = layouts.relaid(arguments(sample), next_kind)
             label = "in-place" if variant is not op else "functional"
-            _labelled(f"{label}, {', '.join(chosen)}", subject, run, tree)
+            _labelled(f"{label}, {', '.join(chosen)}", subject.agree, run, tree)
         seen += 1
     if not seen:
         raise NotACase
@@ -282,10 +291,10 @@ def other_sizes(subject, sample):
         given = arguments(sample)
         for tree in (layouts.emptied(given, 0), layouts.emptied(given, -1)):
             if tree is not None:
-                _labelled(f"no elements: {trees.describe(tree)}", subject, run, tree)
+                _labelled(f"no elements: {trees.describe(tree)}", subject.agree, run, tree)
         tree = layouts.zero_dimensional(given)
         if tree is not None:
-            _labelled(f"0-dim: {trees.describe(tree)}", subject, run, tree)
+            _labelled(f"0-dim: {trees.describe(tree)}", subject.agree, run, tree)
 
 
 def errors(subject, wrong):

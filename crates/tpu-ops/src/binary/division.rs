@@ -46,7 +46,8 @@ pub(super) fn floor_divide(b: &mut B, x: Value, y: Value) -> Result<Value> {
 fn divides_integers(b: &mut B, name: &str, x: Value, y: Value) -> Result<bool> {
     let dtype = result_type(b, &[x, y])?;
     implemented(dtype != DType::Bool && !dtype.is_complex(), name, dtype)?;
-    if dtype.is_int() {
+    // Nothing is divided where there are no elements.
+    if dtype.is_int() && b.ty(x).numel() > 0 {
         let zero = b.full_like(y, 0);
         let bad = b.compare(y, Direction::EQ, zero)?;
         check::nowhere(b, bad, "RuntimeError: ZeroDivisionError")?;

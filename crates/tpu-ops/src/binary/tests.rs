@@ -240,6 +240,11 @@ fn whole_division_checks_its_divisor() {
     let checks = b.take_checks();
     assert_eq!(checks.len(), 1);
     assert_eq!(checks[0].1, "RuntimeError: ZeroDivisionError");
+    let none = b.param(Slot::Buffer(2), Type::new(I64, &[0]));
+    let zero = b.param(Slot::Buffer(3), Type::scalar(I64));
+    row.lower(&mut b, &[Arg::Tensor(none), Arg::Tensor(zero)])
+        .unwrap();
+    assert!(b.take_checks().is_empty());
 }
 
 #[test]

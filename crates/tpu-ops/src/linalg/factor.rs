@@ -308,12 +308,12 @@ pub(super) fn ormqr(
     let size = if left { c.rows } else { c.columns };
     let count = b.dims(tau).last().copied().unwrap_or(0);
     ensure!(
-        size >= count,
-        "{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]"
-    );
-    ensure!(
         size == m.rows,
         "{name}: other.shape[{side}] must be equal to input.shape[-2]"
+    );
+    ensure!(
+        count == size.min(m.columns),
+        "{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
     );
     super::floating(b, input, name, "ormqr_cpu")?;
     let q = reflections(b, input, tau, m.rows)?;

@@ -56,45 +56,46 @@ fn likelihoods_are_gathered_and_spread() {
             %3 = "stablehlo.constant"() <{value = dense<-100> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
             %4 = "stablehlo.compare"(%2, %3) <{comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
             %5 = "stablehlo.constant"() <{value = dense<0> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
-            %6 = "stablehlo.select"(%4, %2, %5) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
-            %7 = "stablehlo.constant"() <{value = dense<0> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
-            %8 = "stablehlo.constant"() <{value = dense<5> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
-            %9 = "stablehlo.compare"(%6, %7) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
-            %10 = "stablehlo.compare"(%6, %8) <{comparison_direction = #stablehlo<comparison_direction GE>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
-            %11 = "stablehlo.or"(%9, %10) : (tensor<2x1xi1>, tensor<2x1xi1>) -> tensor<2x1xi1>
-            %12 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
-            %13 = "stablehlo.select"(%11, %6, %12) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
-            %14 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
-            %18 = "stablehlo.reduce"(%13, %14) <{dimensions = array<i64: 0, 1>}> ({
-              ^bb0(%15: tensor<i64>, %16: tensor<i64>):
-              %17 = "stablehlo.maximum"(%15, %16) : (tensor<i64>, tensor<i64>) -> tensor<i64>
-              "stablehlo.return"(%17) : (tensor<i64>) -> ()
+            %6 = "stablehlo.constant"() <{value = dense<5> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %7 = "stablehlo.compare"(%2, %5) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
+            %8 = "stablehlo.compare"(%2, %6) <{comparison_direction = #stablehlo<comparison_direction GE>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi1>
+            %9 = "stablehlo.or"(%7, %8) : (tensor<2x1xi1>, tensor<2x1xi1>) -> tensor<2x1xi1>
+            %10 = "stablehlo.and"(%9, %4) : (tensor<2x1xi1>, tensor<2x1xi1>) -> tensor<2x1xi1>
+            %11 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %12 = "stablehlo.select"(%10, %2, %11) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
+            %13 = "stablehlo.constant"() <{value = dense<-9223372036854775808> : tensor<i64>}> : () -> tensor<i64>
+            %17 = "stablehlo.reduce"(%12, %13) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%14: tensor<i64>, %15: tensor<i64>):
+              %16 = "stablehlo.maximum"(%14, %15) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+              "stablehlo.return"(%16) : (tensor<i64>) -> ()
             }) : (tensor<2x1xi64>, tensor<i64>) -> tensor<i64>
-            %19 = "stablehlo.convert"(%4) : (tensor<2x1xi1>) -> tensor<2x1xf32>
-            %20 = "stablehlo.convert"(%6) : (tensor<2x1xi64>) -> tensor<2x1xi32>
-            %21 = "stablehlo.reshape"(%20) : (tensor<2x1xi32>) -> tensor<2x1x1xi32>
-            %22 = "stablehlo.gather"(%p0, %21) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<2x5xbf16>, tensor<2x1x1xi32>) -> tensor<2x1xbf16>
-            %23 = "stablehlo.convert"(%22) : (tensor<2x1xbf16>) -> tensor<2x1xf32>
-            %24 = "stablehlo.negate"(%23) : (tensor<2x1xf32>) -> tensor<2x1xf32>
-            %25 = "stablehlo.multiply"(%24, %19) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
-            %26 = "stablehlo.constant"() <{value = dense<0.0> : tensor<2x1xf32>}> : () -> tensor<2x1xf32>
-            %27 = "stablehlo.select"(%4, %25, %26) : (tensor<2x1xi1>, tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
-            %28 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
-            %32 = "stablehlo.reduce"(%19, %28) <{dimensions = array<i64: 0, 1>}> ({
-              ^bb0(%29: tensor<f32>, %30: tensor<f32>):
-              %31 = "stablehlo.add"(%29, %30) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-              "stablehlo.return"(%31) : (tensor<f32>) -> ()
+            %18 = "stablehlo.constant"() <{value = dense<0> : tensor<2x1xi64>}> : () -> tensor<2x1xi64>
+            %19 = "stablehlo.select"(%4, %2, %18) : (tensor<2x1xi1>, tensor<2x1xi64>, tensor<2x1xi64>) -> tensor<2x1xi64>
+            %20 = "stablehlo.convert"(%4) : (tensor<2x1xi1>) -> tensor<2x1xf32>
+            %21 = "stablehlo.convert"(%19) : (tensor<2x1xi64>) -> tensor<2x1xi32>
+            %22 = "stablehlo.reshape"(%21) : (tensor<2x1xi32>) -> tensor<2x1x1xi32>
+            %23 = "stablehlo.gather"(%p0, %22) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<2x5xbf16>, tensor<2x1x1xi32>) -> tensor<2x1xbf16>
+            %24 = "stablehlo.convert"(%23) : (tensor<2x1xbf16>) -> tensor<2x1xf32>
+            %25 = "stablehlo.negate"(%24) : (tensor<2x1xf32>) -> tensor<2x1xf32>
+            %26 = "stablehlo.multiply"(%25, %20) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+            %27 = "stablehlo.constant"() <{value = dense<0.0> : tensor<2x1xf32>}> : () -> tensor<2x1xf32>
+            %28 = "stablehlo.select"(%4, %26, %27) : (tensor<2x1xi1>, tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+            %29 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %33 = "stablehlo.reduce"(%20, %29) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%30: tensor<f32>, %31: tensor<f32>):
+              %32 = "stablehlo.add"(%30, %31) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+              "stablehlo.return"(%32) : (tensor<f32>) -> ()
             }) : (tensor<2x1xf32>, tensor<f32>) -> tensor<f32>
-            %33 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
-            %37 = "stablehlo.reduce"(%27, %33) <{dimensions = array<i64: 0, 1>}> ({
-              ^bb0(%34: tensor<f32>, %35: tensor<f32>):
-              %36 = "stablehlo.add"(%34, %35) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-              "stablehlo.return"(%36) : (tensor<f32>) -> ()
+            %34 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %38 = "stablehlo.reduce"(%28, %34) <{dimensions = array<i64: 0, 1>}> ({
+              ^bb0(%35: tensor<f32>, %36: tensor<f32>):
+              %37 = "stablehlo.add"(%35, %36) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+              "stablehlo.return"(%37) : (tensor<f32>) -> ()
             }) : (tensor<2x1xf32>, tensor<f32>) -> tensor<f32>
-            %38 = "stablehlo.divide"(%37, %32) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-            %39 = "stablehlo.convert"(%38) : (tensor<f32>) -> tensor<bf16>
-            %40 = "stablehlo.convert"(%32) : (tensor<f32>) -> tensor<bf16>
-            return %39, %40 : tensor<bf16>, tensor<bf16>
+            %39 = "stablehlo.divide"(%38, %33) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+            %40 = "stablehlo.convert"(%39) : (tensor<f32>) -> tensor<bf16>
+            %41 = "stablehlo.convert"(%33) : (tensor<f32>) -> tensor<bf16>
+            return %40, %41 : tensor<bf16>, tensor<bf16>
           }
         }
     "#]].assert_eq(&hlo("nll_loss_forward", &tensors, &rest));

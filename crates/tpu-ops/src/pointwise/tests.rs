@@ -7,6 +7,7 @@ use tpu_hlo::DType::*;
 fn rows_of_f32() {
     expect![[r#"
         abs: abs -> tensor<2x4xf32>
+        abs.out: abs -> tensor<2x4xf32>
         acos: acos -> tensor<2x4xf32>
         acosh: acosh -> tensor<2x4xf32>
         angle: compare select compare select -> tensor<2x4xf32>
@@ -64,6 +65,7 @@ fn rows_of_f32() {
 fn rows_of_bf16() {
     expect![[r#"
         abs: abs -> tensor<2x4xbf16>
+        abs.out: abs -> tensor<2x4xbf16>
         acos: convert acos convert -> tensor<2x4xbf16>
         acosh: convert acosh convert -> tensor<2x4xbf16>
         angle: convert compare select compare select convert -> tensor<2x4xbf16>
@@ -121,6 +123,7 @@ fn rows_of_bf16() {
 fn rows_of_i32() {
     expect![[r#"
         abs: abs -> tensor<2x4xi32>
+        abs.out: abs -> tensor<2x4xi32>
         acos: convert acos -> tensor<2x4xf32>
         acosh: convert acosh -> tensor<2x4xf32>
         angle: convert compare select compare select -> tensor<2x4xf32>
@@ -178,6 +181,7 @@ fn rows_of_i32() {
 fn rows_of_c64() {
     expect![[r#"
         abs: abs -> tensor<2x4xf32>
+        abs.out: abs -> tensor<2x4xf32>
         acos: acos -> tensor<2x4xcomplex<f32>>
         acosh: acosh -> tensor<2x4xcomplex<f32>>
         angle: imag real atan2 -> tensor<2x4xf32>

@@ -34,9 +34,14 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
         "{op}(): internal error: output_size.size() must be {N}"
     );
     let batch = dims.len() - few;
-    // The average of planes looks at the planes only, the others at all but the batch.
-    let planes = if op == "adaptive_avg_pool2d" { N } else { few };
-    for (i, n) in dims.iter().enumerate().skip(dims.len() - planes) {
+    // The average of planes looks at the planes only, the others at all but the first dimension,
+    // whether that is the batch or not.
+    let first = if op == "adaptive_avg_pool2d" {
+        dims.len() - N
+    } else {
+        1
+    };
+    for (i, n) in dims.iter().enumerate().skip(first) {
         ensure!(
             *n > 0,
             "{op}(): Expected input to have non-zero size for non-batch dimensions, but input has \

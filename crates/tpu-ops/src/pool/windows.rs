@@ -73,6 +73,9 @@ impl Windows {
         let padding = per_dimension::<N>(op, "padding", &padding)?;
         let dilation = per_dimension::<N>(op, "dilation", &dilation)?;
         check_values(&kernel, &stride, &padding, &dilation)?;
+        if N == 3 {
+            not_empty(b, op, x)?;
+        }
         let (lead, input) = split::<N>(b, x)?;
         let out: Dims = (0..N)
             .map(|i| {
@@ -167,6 +170,22 @@ fn check_values(kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64
              kernel_size={kernel} and dilation={dilation}"
         );
     }
+    Ok(())
+}
+
+/// What volumes say of an empty dimension that is not the batch.
+fn not_empty(b: &B, op: &str, x: Value) -> Result<()> {
+    let dims = b.dims(x);
+    let op = match op {
+        "max_pool3d" => "max_pool3d_with_indices_out_cpu_template",
+        other => other,
+    };
+    ensure!(
+        !dims[usize::from(dims.len() == 5).min(dims.len())..].contains(&0),
+        "{op}(): Expected input's non-batch dimensions to have positive length, but input has a \
+         shape of {:?} and non-batch dimension 0 has length zero!",
+        dims.as_slice()
+    );
     Ok(())
 }
 

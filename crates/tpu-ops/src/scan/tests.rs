@@ -46,7 +46,7 @@ fn rows() {
         cumsum: -> tensor<f32>
         cumsum: Index: Dimension out of range (expected to be in range of [-3, 2], but got 3)
         logcumsumexp: reduce_window compare select compare subtract exponential select multiply compare subtract exponential select multiply add log add -> tensor<2x3x4xf32>
-        logcumsumexp: real imag cosine sine complex reduce_window compare select compare subtract exponential select convert multiply compare subtract exponential select convert multiply add log convert add -> tensor<3xcomplex<f32>>
+        logcumsumexp: real imag cosine sine complex reduce_window compare select compare subtract exponential select convert multiply compare subtract exponential select convert multiply add log convert add real real imag real imag pad pad compare subtract subtract select compare select subtract subtract select compare select complex exponential log_plus_one imag add select reduce_window add and select complex -> tensor<3xcomplex<f32>>
         logcumsumexp: NotImplemented: "logcumsumexp" not implemented for 'Long'
     "#]].assert_eq(&lines.concat());
 }
