@@ -53,11 +53,14 @@ impl Input<'_> {
             return LaunchArg::Keep(buffer);
         };
         drop((buffer, self.held.take()));
-        if Arc::strong_count(&held) == 1 {
-            return LaunchArg::Donate(held);
+        // Unwrapped, so that no weak reference can bring it back before the launch.
+        match Arc::try_unwrap(held) {
+            Ok(buffer) => buffer.into(),
+            Err(shared) => {
+                self.cell.set(Arc::clone(&shared));
+                LaunchArg::Keep(shared)
+            }
         }
-        self.cell.set(Arc::clone(&held));
-        LaunchArg::Keep(held)
     }
 }
 
