@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -49,6 +50,16 @@ def stablehlo(program: ExportedProgram, platform: str | None = None) -> str:
     return _lower(program, platform or native().platform()).lowered.text
 
 
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(
+            "TPU4013: weights are kept by the package safetensors; hint: pip install safetensors"
+        ) from error
+    return safetensors.torch
+
+
 def save(program: ExportedProgram, path: str | Path, platform: str | None = None) -> None:
     """Writes a program and its weights into the folder ``path``, which is made.
 
@@ -56,9 +67,11 @@ def save(program: ExportedProgram, path: str | Path, platform: str | None = None
         program: As for `stablehlo`, which says as well what is raised.
         path: A folder.
         platform: As for `stablehlo`.
-    """
-    from safetensors.torch import save_file
 
+    Raises:
+        ImportError: TPU4013, the package `safetensors` is not installed.
+    """
+    save_file = _safetensors().save_file
     platform = platform or native().platform()
     parts = _lower(program, platform)
     place = parts.places.__getitem__
@@ -87,8 +100,9 @@ def load(path: str | Path) -> Program:
     Raises:
         ValueError: TPU4010, the folder does not hold a program of this form; TPU4012, it was
             lowered for another platform.
+        ImportError: TPU4013, as for `save`.
     """
-    from safetensors.torch import load_file
+    load_file = _safetensors().load_file
 
     folder = Path(path)
     description = json.loads((folder / _DESCRIPTION).read_text())

@@ -125,3 +125,9 @@ def test_what_cannot_be_exported_or_read_is_said(tmp_path):
     (path / "module.mlir").write_text("module {\n}\n")
     with pytest.raises(ValueError, match="TPU4010"):
         export.load(path)
+
+
+def test_says_what_it_wants(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    with pytest.raises(ImportError, match="TPU4013.*pip install safetensors"):
+        saved(tmp_path, torch.nn.Linear(2, 2), torch.zeros(1, 2))
