@@ -1,9 +1,11 @@
 """The command `torchtpu`, which needs no device."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -97,3 +99,16 @@ def test_it_starts_no_device(tmp_path):
     environment = os.environ | {"TORCH_TPU_PJRT_PLUGIN": "/nowhere.so"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_what_is_no_whole_archive_is_one_line(tmp_path):
+    """Members so large and unlike each other that half of the file ends inside of one."""
+    archive, half = tmp_path / "programs.tar.gz", tmp_path / "half.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        member = tarfile.TarInfo("programs/00")
+        member.size = 1 << 16
+        file.addfile(member, io.BytesIO(os.urandom(member.size)))
+    half.write_bytes(archive.read_bytes()[: 1 << 15])
+    for path, said in ((half, "not all of one"), (tmp_path, "directory"), ("none", "No such")):
+        with pytest.raises(SystemExit, match=f"^torchtpu cache: .*{said}"):
+            _cli.main(["cache", "--dir", str(tmp_path), "import", str(path)])

@@ -8,9 +8,10 @@ import json
 import pathlib
 import sys
 import tarfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 
-from torch_tpu._cli.table import print_json, print_table
+from torch_tpu._cli.table import print_json, print_table, size
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -23,7 +24,7 @@ def add(commands) -> None:
 
     def action(name, run, **description):
         parser = actions.add_parser(name, **description)
-        parser.set_defaults(run=lambda given: run(_root(given), given))
+        parser.set_defaults(run=lambda given: _told(run, given))
         return parser
 
     listing = action("ls", _list, help="lists the programs, the last used first")
@@ -61,17 +62,25 @@ def _entries(root: pathlib.Path) -> list[dict]:
     return json.loads(native().cache_entries(str(root)))
 
 
+def _told(run: Callable[..., int], given: argparse.Namespace) -> int:
+    """Runs an action; a file that cannot be read or written is one line."""
+    try:
+        return run(_root(given), given)
+    except OSError as error:
+        sys.exit(f"torchtpu cache: {error}")
+
+
 def _list(root: pathlib.Path, given: argparse.Namespace) -> int:
     entries = _entries(root)
     if given.json:
         print_json(entries)
         return 0
     rows = [
-        (e["key"][:10], _bytes(e["size"]), _age(e["age"]), e["tier"], e["state"], e["types"])
+        (e["key"][:10], size(e["size"]), _age(e["age"]), e["tier"], e["state"], e["types"])
         for e in entries
     ]
     print_table(("program", "size", "used", "tier", "state", "types"), rows)
-    print(f"{len(rows)} programs, {_bytes(sum(e['size'] for e in entries))} in {root}")
+    print(f"{len(rows)} programs, {size(sum(e['size'] for e in entries))} in {root}")
     return 0
 
 
@@ -89,9 +98,9 @@ def _verify(root: pathlib.Path, given: argparse.Namespace) -> int:
 def _prune(root: pathlib.Path, given: argparse.Namespace) -> int:
     from torch_tpu._loader import native
 
-    size = given.size or native().get_setting("cache_size")
-    removed, left = native().cache_prune(str(root), _number(size))
-    print(f"{removed} programs removed, {_bytes(left)} left")
+    limit = given.size or native().get_setting("cache_size")
+    removed, left = native().cache_prune(str(root), _number(limit))
+    print(f"{removed} programs removed, {size(left)} left")
     return 0
 
 
@@ -104,7 +113,7 @@ def _export(root: pathlib.Path, given: argparse.Namespace) -> int:
                 count += 1
         for note in sorted((root / "makers").glob("*")):
             _append(archive, root, note)
-    print(f"{count} programs, {_bytes(pathlib.Path(given.file).stat().st_size)} in {given.file}")
+    print(f"{count} programs, {size(pathlib.Path(given.file).stat().st_size)} in {given.file}")
     return 0
 
 
@@ -137,11 +146,16 @@ def _import(root: pathlib.Path, given: argparse.Namespace) -> int:
 
 
 def _members(file: str) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(file) as archive:
-        for member in archive:
-            contents = archive.extractfile(member)
-            if contents is not None:
-                yield member.name, contents.read()
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                contents = archive.extractfile(member)
+                if contents is not None:
+                    yield member.name, contents.read()
+    except (tarfile.TarError, EOFError, zlib.error):
+        sys.exit(
+            f"torchtpu cache: {file} is no archive of `torchtpu cache export`, or not all of one"
+        )
 
 
 def _why_miss(root: pathlib.Path, given: argparse.Namespace) -> int:
@@ -203,16 +217,8 @@ def _number(text: str) -> int:
         sys.exit(f"torchtpu cache: not a size: {text}; hint: as 500M or 4G")
 
 
-def _bytes(count: int) -> str:
-    for unit in ("B", "KB", "MB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GB"
-
-
 def _age(seconds: float) -> str:
-    for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+    for limit, length, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
         if seconds < limit:
-            return f"{seconds / size:.0f} {unit} ago"
+            return f"{seconds / length:.0f} {unit} ago"
     return f"{seconds / 86400:.0f} d ago"
