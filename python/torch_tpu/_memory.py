@@ -118,7 +118,11 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Does nothing: a buffer goes back to the device with its last tensor."""
+    """Frees the small buffers (4 MiB at most, not counted as allocated) that wait to be results.
+
+    Larger ones go back to the device with their last tensor.
+    """
+    native().empty_cache()
 
 
 def empty_host_cache() -> None:

@@ -117,6 +117,35 @@ def test_caches_may_be_emptied():
     assert x.tolist() == [1, 1, 1, 1]
 
 
+def test_dead_results_lend_their_memory_to_no_living_one():
+    """Small results are written where dead ones were."""
+    x = torch.arange(16.0, device="tpu")
+    kept = []
+    for i in range(40):
+        dead = x * i
+        view = (x + i)[4:8]
+        del dead
+        kept.append((i, view, x - i))
+    before = torch.tpu.memory_allocated()
+    for i, view, difference in kept:
+        assert view.tolist() == [n + i for n in range(4, 8)]
+        assert difference.tolist() == [n - i for n in range(16)]
+    del kept, view, difference
+    assert torch.tpu.memory_allocated() == before - 80 * 64
+    torch.tpu.empty_cache()
+    assert (x + 1).tolist() == [n + 1 for n in range(16)]
+
+
+def test_dead_uploads_lend_nothing():
+    """The memory of an array that was uploaded in place stays the array's."""
+    array = torch.full((64,), 3.0).pin_memory()
+    torch.ones(64, device="tpu") + array.to("tpu", non_blocking=True)
+    gc.collect()
+    for _ in range(3):
+        torch.ones(64, device="tpu") + 1
+    assert array.tolist() == [3] * 64
+
+
 def test_storages_grow_and_shrink_in_place():
     x = torch.arange(4.0, device="tpu")
     view = x[:2]

@@ -118,9 +118,7 @@ struct Frame {
 };
 
 TpuContext context() {
-  const auto& global = at::globalContext();
-  return {static_cast<int8_t>(c10::get_default_dtype_as_scalartype()), global.deterministicAlgorithms(),
-          static_cast<uint8_t>(global.float32MatmulPrecision())};
+  return {static_cast<int8_t>(c10::get_default_dtype_as_scalartype()), at::globalContext().deterministicAlgorithms()};
 }
 
 int32_t call(uint32_t kernel, c10::ArrayRef<TpuArg> args, void* generator, c10::SmallVectorImpl<TpuResult>& results) {
@@ -316,6 +314,8 @@ void tpu_check(int32_t rc) {
     default: TORCH_CHECK(false, message);
   }
 }
+
+extern "C" uint8_t tpu_precision() { return static_cast<uint8_t>(at::globalContext().float32MatmulPrecision()); }
 
 // Runs `body` as an event of the profiler.
 extern "C" void tpu_span(const char* name, void (*body)(void*), void* argument) {

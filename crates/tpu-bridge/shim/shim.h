@@ -41,7 +41,6 @@ struct TpuArg {
 struct TpuContext {
   int8_t default_dtype;
   uint8_t deterministic;
-  uint8_t precision;  // 0 highest, 1 high, 2 medium
 };
 
 // A new tensor (cell owned by the caller; null: undefined), or after rc 100 the shape that the

@@ -55,7 +55,6 @@ struct TpuArg {
 struct TpuContext {
     default_dtype: i8,
     deterministic: u8,
-    precision: u8,
 }
 
 /// `TpuResult` of shim.h.
@@ -73,6 +72,8 @@ struct TpuResult {
 unsafe extern "C" {
     /// shim/runtime.cc
     fn tpu_generator_reserve(generator: *mut c_void, blocks: u64, seed: *mut u64, offset: *mut u64);
+    /// shim/boxed.cc: of float32 products; 0 highest, 1 high, 2 medium.
+    fn tpu_precision() -> u8;
     /// shim/boxed.cc
     fn tpu_register_kernels();
     /// shim/boxed.cc: runs `body(argument)` as an event of PyTorch's profiler.
@@ -236,6 +237,16 @@ impl Host for Caller {
         reserve(self.0, blocks)
     }
 
+    fn precision(&self) -> Precision {
+        // SAFETY: PyTorch's settings are there as long as the process.
+        let asked = unsafe { tpu_precision() };
+        match (asked, settings::matmul_precision()) {
+            (2, _) | (_, settings::MatmulPrecision::Medium) => Precision::Default,
+            (1, _) | (_, settings::MatmulPrecision::High) => Precision::High,
+            _ => Precision::Highest,
+        }
+    }
+
     fn interrupted(&self) -> bool {
         interrupted()
     }
@@ -261,19 +272,14 @@ impl Host for Caller {
 }
 
 fn context(c: &TpuContext) -> Context {
-    let precision = match (c.precision, settings::matmul_precision()) {
-        (2, _) | (_, settings::MatmulPrecision::Medium) => Precision::Default,
-        (1, _) | (_, settings::MatmulPrecision::High) => Precision::High,
-        _ => Precision::Highest,
-    };
     let default_dtype = from_scalar_type(c.default_dtype).unwrap_or(DType::F32);
     let deterministic = c.deterministic != 0;
     Context {
         settings: Settings {
-            precision,
             default_dtype,
             deterministic,
             tpu: runtime::is_tpu(),
+            ..Settings::default()
         },
     }
 }
@@ -377,12 +383,10 @@ unsafe fn give(
 ) -> i32 {
     let (entry, list, code) = match outcome {
         Outcome::Done(entry, cells) => {
-            let list: SmallVec<[TpuResult; 2]> = entry
-                .fresh
-                .iter()
-                .zip(cells)
-                .map(|(f, c)| fresh(f.as_ref(), c))
-                .collect();
+            let mut list = SmallVec::<[TpuResult; 2]>::new();
+            for (shape, cell) in entry.fresh.iter().zip(cells) {
+                list.push(fresh(shape.as_ref(), cell));
+            }
             (entry, list, 0)
         }
         Outcome::Resize(entry) => {

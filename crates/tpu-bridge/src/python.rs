@@ -43,6 +43,7 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(set_generator_state, m)?),
     |m| m.add_function(wrap_pyfunction!(memory_stats, m)?),
     |m| m.add_function(wrap_pyfunction!(reset_peak_memory, m)?),
+    |m| m.add_function(wrap_pyfunction!(empty_cache, m)?),
     |m| m.add_function(wrap_pyfunction!(stats, m)?),
     |m| m.add_function(wrap_pyfunction!(reset_stats, m)?),
     |m| m.add_function(wrap_pyfunction!(compiled, m)?),
@@ -204,6 +205,12 @@ fn memory_stats(device: usize) -> (u64, u64, u64, u64, u64) {
 #[pyfunction]
 fn reset_peak_memory(device: usize) {
     memory::reset_peak(device);
+}
+
+/// Frees the memory that waits to become results.
+#[pyfunction]
+fn empty_cache() {
+    runtime::clear_spares();
 }
 
 /// All counters, as JSON.

@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 use tpu_exec::{Module, Request, Tier};
-use tpu_hlo::{DType, Number, Settings, Slot, Type};
+use tpu_hlo::{DType, Number, Precision, Settings, Slot, Type};
 use tpu_obs::{
     settings,
     show::{self, Topic},
@@ -31,6 +31,9 @@ pub struct Kernel {
     pub plan: Plan,
     pub(crate) id: u32,
     pub(crate) params: Vec<Param>,
+    /// Whether a program of the kernel was seen to depend on the precision of products. Only then
+    /// is that part of its keys: to ask PyTorch for it takes as long as all of a key.
+    multiplies: AtomicBool,
     /// For a whole graph, which is worth the compiler's full effort: XLA flags of its own.
     graph: Option<Vec<(String, OptionValue)>>,
 }
@@ -44,6 +47,7 @@ impl Kernel {
             plan,
             id: NEXT.fetch_add(1, Relaxed),
             params,
+            multiplies: AtomicBool::new(false),
             graph: None,
         }
     }
@@ -62,8 +66,14 @@ impl Kernel {
         };
         Self {
             graph: Some(options),
+            multiplies: AtomicBool::new(true),
             ..Self::new(plan)
         }
+    }
+
+    /// Whether it is a graph of `torch.compile`.
+    pub(crate) fn is_graph(&self) -> bool {
+        self.graph.is_some()
     }
 
     /// A kernel that calls a row as its functional overload.
@@ -109,6 +119,8 @@ impl Context {
 pub trait Host {
     /// Sets `blocks` of 128 random bits aside: the seed, and the blocks given out before.
     fn reserve(&self, blocks: u64) -> (u64, u64);
+    /// The precision of float32 products that the user asks for.
+    fn precision(&self) -> Precision;
     /// Whether the user wants to stop waiting (Ctrl-C).
     fn interrupted(&self) -> bool;
     /// The line of source that makes the call, as `train.py:12`; empty where that is not known.
@@ -125,16 +137,19 @@ pub struct Call<'c, 'a> {
     pub kernel: &'c Kernel,
     /// Its arguments, in the order of its schema.
     pub args: &'c [Arg<'a>],
-    /// What else decides its numbers.
+    /// What else decides its numbers, but for the precision of products, which the host knows.
     pub context: Context,
     /// Its generator, signals and profiler.
     pub host: &'c dyn Host,
 }
 
+/// The storages of a call's new tensors; `None` for undefined ones.
+pub type Cells = SmallVec<[Option<Cell>; 2]>;
+
 /// What came of a call.
 pub enum Outcome {
     /// It ran: [`Entry::fresh`] describes the new tensors, whose storages these are.
-    Done(Arc<Entry>, SmallVec<[Option<Cell>; 2]>),
+    Done(Arc<Entry>, Cells),
     /// `out=` tensors have to be resized first ([`Entry::resize`]).
     Resize(Arc<Entry>),
 }
@@ -142,7 +157,7 @@ pub enum Outcome {
 /// Signatures that are remembered; an executable takes about 0.2 MB of host memory.
 const MOST_SIGNATURES: usize = 1 << 14;
 
-type Signatures = RwLock<FxHashMap<Box<[u8]>, Arc<Entry>>>;
+type Signatures = RwLock<FxHashMap<Box<[i64]>, Arc<Entry>>>;
 static SIGNATURES: std::sync::LazyLock<Signatures> = std::sync::LazyLock::new(Signatures::default);
 
 impl Call<'_, '_> {
@@ -154,7 +169,11 @@ impl Call<'_, '_> {
         let runtime = runtime::get()?;
         self.check_devices()?;
         overlap::check(self.kernel, self.args)?;
-        let mut gathered = Gathered::new(self.kernel, self.args, &self.context);
+        let mut context = self.context;
+        if self.kernel.multiplies.load(Relaxed) {
+            context.settings.precision = self.host.precision();
+        }
+        let mut gathered = Gathered::new(self.kernel, self.args, &context);
         self.kernel.plan.op.check(&gathered.own)?;
         let mut counts = Vec::new();
         if let Some(size) = self.kernel.plan.op.size() {
@@ -166,8 +185,8 @@ impl Call<'_, '_> {
         } else if !counts.is_empty() {
             gathered.counts(&counts);
         }
-        let entry = self.entry(runtime, &gathered, |c| {
-            lower(c.kernel, c.args, &c.context, &counts)
+        let entry = self.entry(runtime, &mut gathered, |c, context| {
+            lower(c.kernel, c.args, context, &counts)
         })?;
         self.finish(runtime, &mut gathered, entry)
     }
@@ -217,9 +236,9 @@ impl Call<'_, '_> {
 
     /// Runs the count of a row whose result sizes depend on the data, and reads it.
     fn count(&self, runtime: &Runtime, gathered: &mut Gathered<'_>) -> Result<Vec<i64>> {
-        gathered.key.push(u8::MAX);
-        let entry = self.entry(runtime, gathered, |c| {
-            lower_count(c.kernel, c.args, &c.context)
+        gathered.counting();
+        let entry = self.entry(runtime, gathered, |c, context| {
+            lower_count(c.kernel, c.args, context)
         })?;
         let cells = self.launch(runtime, gathered, &entry)?;
         let mut counts = Vec::with_capacity(cells.len());
@@ -235,13 +254,19 @@ impl Call<'_, '_> {
     fn entry(
         &self,
         runtime: &Runtime,
-        gathered: &Gathered<'_>,
-        lower: impl FnOnce(&Self) -> Result<Lowered>,
+        gathered: &mut Gathered<'_>,
+        lower: impl FnOnce(&Self, &Context) -> Result<Lowered>,
     ) -> Result<Arc<Entry>> {
         if let Some(entry) = SIGNATURES.read().get(&gathered.key[..]) {
             return Ok(Arc::clone(entry));
         }
-        let lowered = lower(self)?;
+        let mut context = self.context;
+        context.settings.precision = self.host.precision();
+        let lowered = lower(self, &context)?;
+        if lowered.module.multiplies() {
+            self.kernel.multiplies.store(true, Relaxed);
+            gathered.renew(self.kernel, &context);
+        }
         let entry = Arc::new(self.compile(runtime, lowered)?);
         let mut known = SIGNATURES.write();
         if known.len() >= MOST_SIGNATURES {
@@ -298,17 +323,17 @@ impl Call<'_, '_> {
         runtime: &Runtime,
         gathered: &mut Gathered<'_>,
         entry: &Entry,
-    ) -> Result<SmallVec<[Option<Cell>; 2]>> {
+    ) -> Result<Cells> {
         if show::wants(Topic::Ops) {
             show::line(Topic::Ops, format_args!("{}", self.describe()));
         }
         let outputs = match &entry.program {
             None => Outputs::new(),
             Some(program) => {
-                let (mut args, taken) = self.bind(runtime, gathered, entry)?;
+                let mut args = self.bind(runtime, gathered, entry, program.module())?;
                 let result = program.launch(&mut args);
                 if result.is_err() {
-                    give_back(entry, gathered, args, &taken);
+                    give_back(entry, gathered, args);
                 }
                 result?
             }
@@ -316,22 +341,23 @@ impl Call<'_, '_> {
         self.settle(runtime, gathered, entry, outputs)
     }
 
-    /// The program's arguments; the second result says which storages gave their buffer away.
-    /// They give it last, when nothing can fail any more.
+    /// The program's arguments. Storages give their buffers away last, when nothing can fail any
+    /// more.
     fn bind(
         &self,
         runtime: &Runtime,
         gathered: &mut Gathered<'_>,
         entry: &Entry,
-    ) -> Result<(Args, SmallVec<[bool; 8]>)> {
+        module: &Module,
+    ) -> Result<Args> {
         let (seed, offset) = if entry.drawn > 0 {
             self.host.reserve(entry.drawn)
         } else {
             (0, 0)
         };
-        let mut kept = SmallVec::<[Arc<Buffer>; 8]>::new();
-        for (slot, dtype) in &entry.slots {
-            kept.push(match *slot {
+        let mut args = Args::new();
+        for ((slot, dtype), shape) in entry.slots.iter().zip(&module.inputs) {
+            args.push(LaunchArg::Keep(match *slot {
                 Slot::Buffer(i) => gathered.inputs[i as usize].buffer()?,
                 Slot::SEED => random(runtime, seed)?,
                 Slot::OFFSET => random(runtime, offset)?,
@@ -339,58 +365,49 @@ impl Call<'_, '_> {
                     let number = gathered.numbers[i as usize];
                     runtime.numbers.buffer(runtime, number, *dtype)?
                 }
-            });
+                Slot::Spare(_) => {
+                    args.push(LaunchArg::Donate(runtime.spare(shape)?));
+                    continue;
+                }
+            }));
         }
-        let mut taken = SmallVec::new();
-        let donate = |((buffer, donates), (slot, _)): ((Arc<Buffer>, &bool), &(Slot, DType))| {
-            let arg = match *slot {
-                Slot::Buffer(i) if *donates => gathered.inputs[i as usize].give(buffer),
-                _ => LaunchArg::Keep(buffer),
-            };
-            taken.push(matches!(arg, LaunchArg::Donate(_)));
-            arg
-        };
-        let args = kept
-            .into_iter()
-            .zip(&entry.donates)
-            .zip(&entry.slots)
-            .map(donate)
-            .collect();
-        Ok((args, taken))
+        for (arg, slot) in &entry.donates {
+            let buffer = args.swap_remove(*arg).into_buffer();
+            args.push(gathered.inputs[*slot as usize].give(buffer));
+            let last = args.len() - 1;
+            args.swap(*arg, last);
+        }
+        Ok(args)
     }
 
+    /// The results go to new tensors, then to storages written, then to checks: the order in
+    /// which the program returns them.
     fn settle(
         &self,
         runtime: &Runtime,
         gathered: &Gathered<'_>,
         entry: &Entry,
         outputs: Outputs,
-    ) -> Result<SmallVec<[Option<Cell>; 2]>> {
-        let mut outputs: SmallVec<[Option<Arc<Buffer>>; 4]> =
-            outputs.into_iter().map(Some).collect();
-        let mut take = |i: usize| outputs.get_mut(i).and_then(Option::take);
-        let mut cells = SmallVec::new();
+    ) -> Result<Cells> {
+        let mut outputs = outputs
+            .into_iter()
+            .inspect(|buffer| runtime.started(buffer));
+        let mut cells = Cells::new();
         for fresh in &entry.fresh {
-            cells.push(fresh.as_ref().map(|f| match f.output.and_then(&mut take) {
-                Some(buffer) => {
-                    runtime.started(&buffer);
-                    Cell::holding(buffer, f.nbytes)
-                }
-                None => Cell::undefined(f.nbytes),
+            cells.push(fresh.as_ref().map(|f| match f.nbytes {
+                0 => Cell::undefined(0),
+                nbytes => match outputs.next() {
+                    Some(buffer) => Cell::holding(buffer, nbytes),
+                    None => Cell::undefined(nbytes),
+                },
             }));
         }
-        for (slot, output) in &entry.written {
-            if let Some(buffer) = take(*output) {
-                runtime.started(&buffer);
-                gathered.inputs[*slot as usize].cell.set(buffer);
-            }
+        for (slot, buffer) in entry.written.iter().zip(&mut outputs) {
+            gathered.inputs[*slot as usize].cell.set(buffer);
         }
-        let first = outputs.len() - entry.checks.len();
         if settings::check_bounds() {
-            for (flag, message) in outputs.drain(first..).zip(&entry.checks) {
-                if let Some(flag) = flag {
-                    runtime.pending.watch(flag, message)?;
-                }
+            for (message, flag) in entry.checks.iter().zip(outputs) {
+                runtime.pending.watch(flag, message)?;
             }
         }
         if settings::eager_mode() == settings::EagerMode::Debug {
@@ -415,7 +432,7 @@ impl Call<'_, '_> {
 }
 
 /// Elements up to which a program's run time is that of its launch, whatever its code is like.
-const SMALL: usize = 4096;
+pub(crate) const SMALL: usize = 4096;
 
 /// Small programs are compiled quickly: their code is ten times slower, and it does not show. The
 /// quick tier wraps nothing into fusions, and the CPU compiler has code for scatters inside
@@ -444,9 +461,9 @@ fn random(runtime: &Runtime, bits: u64) -> Result<Arc<Buffer>> {
 }
 
 /// After a failed launch: storages get their buffers back, if those still live.
-fn give_back(entry: &Entry, gathered: &Gathered<'_>, args: Args, taken: &[bool]) {
-    for (((slot, _), arg), gave) in entry.slots.iter().zip(args).zip(taken) {
-        if let (Slot::Buffer(i), LaunchArg::Donate(buffer), true) = (*slot, arg, *gave) {
+fn give_back(entry: &Entry, gathered: &Gathered<'_>, args: Args) {
+    for ((slot, _), arg) in entry.slots.iter().zip(args) {
+        if let (Slot::Buffer(i), LaunchArg::Donate(buffer)) = (*slot, arg) {
             let cell = gathered.inputs[i as usize].cell;
             match buffer.is_deleted() {
                 Ok(false) => cell.set(buffer),

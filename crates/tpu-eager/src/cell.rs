@@ -131,6 +131,14 @@ impl Cell {
     }
 }
 
+impl Drop for Cell {
+    fn drop(&mut self) {
+        if let Value::Held(buffer) = std::mem::replace(self.value.get_mut(), Value::Undefined) {
+            runtime::keep(buffer);
+        }
+    }
+}
+
 /// One dimension of the old element type, or of bytes where those do not come out even.
 fn resized(old: &Shape, nbytes: usize) -> Shape {
     let size = old.ty.size_bytes();

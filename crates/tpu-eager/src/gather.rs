@@ -49,27 +49,56 @@ impl Input<'_> {
     /// The storage's buffer, to be overwritten if nobody else reads it; else it stays, and the
     /// program copies it.
     pub(crate) fn give(&mut self, buffer: Arc<Buffer>) -> LaunchArg {
-        let Some(held) = self.cell.take() else {
+        let Some(mut held) = self.cell.take() else {
             return LaunchArg::Keep(buffer);
         };
         drop((buffer, self.held.take()));
-        // Unwrapped, so that no weak reference can bring it back before the launch.
-        match Arc::try_unwrap(held) {
-            Ok(buffer) => buffer.into(),
-            Err(shared) => {
-                self.cell.set(Arc::clone(&shared));
-                LaunchArg::Keep(shared)
-            }
+        // Neither is there a weak reference then, which could bring it back before the launch.
+        if Arc::get_mut(&mut held).is_some() {
+            return LaunchArg::Donate(held);
         }
+        self.cell.set(Arc::clone(&held));
+        LaunchArg::Keep(held)
+    }
+}
+
+/// What a program's lowering depends on, as words. Each part begins with a word that says what it
+/// is and how many words follow, so that no two calls have the same words by chance.
+pub(crate) type Key = SmallVec<[i64; 32]>;
+
+/// What the first word of a part says.
+#[derive(Clone, Copy)]
+enum Tag {
+    None,
+    Tensor,
+    Host,
+    Tensors,
+    Number,
+    Numbers,
+    Ints,
+    Floats,
+    Bools,
+    Str,
+    DType,
+    Target,
+    Count,
+}
+
+impl Tag {
+    /// A first word: four bytes and a length.
+    fn word(self, bytes: [u8; 3], len: usize) -> i64 {
+        let [a, b, c] = bytes;
+        let low = u32::from_le_bytes([self as u8, a, b, c]);
+        (i64::from(low)) | (len as i64) << 32
     }
 }
 
 /// Key, storages and numbers of a call.
 ///
-/// The key holds all that the lowering depends on. [`crate::lower`] walks the arguments in the
-/// same order and by the same rules, so that slots agree.
+/// [`crate::lower`] walks the arguments in the same order and by the same rules, so that slots
+/// agree.
 pub(crate) struct Gathered<'a> {
-    pub(crate) key: SmallVec<[u8; 256]>,
+    pub(crate) key: Key,
     pub(crate) inputs: SmallVec<[Input<'a>; 6]>,
     pub(crate) numbers: SmallVec<[Number; 6]>,
     /// Numbers of the operator's own parameters, for its guard.
@@ -109,8 +138,7 @@ impl<'a> Gathered<'a> {
             numbers: SmallVec::new(),
             own: SmallVec::new(),
         };
-        g.key.extend_from_slice(&kernel.id.to_le_bytes());
-        g.key.extend_from_slice(&context.bytes());
+        g.key.push(first(kernel, context));
         for (param, index) in kernel.params.iter().zip(&kernel.plan.args) {
             g.argument(*param, args.get(*index).unwrap_or(&Arg::None));
         }
@@ -118,10 +146,15 @@ impl<'a> Gathered<'a> {
             match args.get(*index) {
                 Some(Arg::Tensor(t)) => g.target(t),
                 Some(Arg::Tensors(list)) => list.iter().flatten().for_each(|t| g.target(t)),
-                _ => g.key.push(0),
+                _ => g.part(Tag::None, 0),
             }
         }
         g
+    }
+
+    /// Makes it the key of the program that counts a data-dependent size.
+    pub(crate) fn counting(&mut self) {
+        self.part(Tag::Count, 0);
     }
 
     /// Appends counts that were read from the device.
@@ -129,36 +162,43 @@ impl<'a> Gathered<'a> {
         self.ints(counts);
     }
 
+    /// Says that the program depends on the precision of products after all.
+    pub(crate) fn renew(&mut self, kernel: &Kernel, context: &Context) {
+        self.key[0] = first(kernel, context);
+    }
+
+    fn part(&mut self, tag: Tag, len: usize) {
+        self.key.push(tag.word([0; 3], len));
+    }
+
     fn argument(&mut self, param: Param, arg: &Arg<'a>) {
         if matches!(param.ty, "*" | "Generator") {
             return;
         }
         match arg {
-            Arg::None => self.key.push(0),
+            Arg::None => self.part(Tag::None, 0),
             Arg::Tensor(t) => self.tensor(t),
             Arg::Host {
                 number,
                 dtype,
                 wrapped,
             } => {
-                self.key
-                    .extend_from_slice(&[2, *dtype as u8, u8::from(*wrapped)]);
+                let bytes = [*dtype as u8, u8::from(*wrapped), number.dtype() as u8];
+                self.key.push(Tag::Host.word(bytes, 0));
                 self.numbers.push(*number);
             }
             Arg::Tensors(list) => {
-                self.key.push(3);
-                self.length(list.len());
+                self.part(Tag::Tensors, list.len());
                 for t in list {
                     match t {
                         Some(t) => self.tensor(t),
-                        None => self.key.push(0),
+                        None => self.part(Tag::None, 0),
                     }
                 }
             }
             Arg::Number(n) => self.number(param, *n),
             Arg::Numbers(list) => {
-                self.key.push(5);
-                self.length(list.len());
+                self.part(Tag::Numbers, list.len());
                 list.iter().for_each(|n| self.number(param, *n));
             }
             other => self.fixed(other),
@@ -169,34 +209,29 @@ impl<'a> Gathered<'a> {
         match arg {
             Arg::Ints(list) => self.ints(list),
             Arg::Floats(list) => {
-                self.key.push(7);
-                self.length(list.len());
-                list.iter()
-                    .for_each(|x| self.key.extend_from_slice(&x.to_bits().to_le_bytes()));
+                self.part(Tag::Floats, list.len());
+                self.key.extend(list.iter().map(|x| x.to_bits() as i64));
             }
             Arg::Bools(list) => {
-                self.key.push(8);
-                self.length(list.len());
-                self.key.extend(list.iter().map(|b| u8::from(*b)));
+                self.part(Tag::Bools, list.len());
+                self.key.extend(list.iter().map(|b| i64::from(*b)));
             }
             Arg::Str(s) => {
-                self.key.push(9);
-                self.length(s.len());
-                self.key.extend_from_slice(s.as_bytes());
+                self.part(Tag::Str, s.len());
+                self.key.extend(s.bytes().map(i64::from));
             }
-            Arg::DType(dtype) => self.key.extend_from_slice(&[10, *dtype as u8]),
+            Arg::DType(dtype) => self.key.push(Tag::DType.word([*dtype as u8, 0, 0], 0)),
             _ => {}
         }
     }
 
     fn number(&mut self, param: Param, n: Number) {
         let fixed = param.bound.fixes(n);
-        self.key
-            .extend_from_slice(&[4, n.dtype() as u8, u8::from(fixed)]);
+        let bytes = [n.dtype() as u8, u8::from(fixed), 0];
+        self.key.push(Tag::Number.word(bytes, 0));
         if fixed {
             let (low, high) = n.bits();
-            self.key.extend_from_slice(&low.to_le_bytes());
-            self.key.extend_from_slice(&high.to_le_bytes());
+            self.key.extend_from_slice(&[low as i64, high as i64]);
         } else {
             self.numbers.push(n);
             self.own.push(n);
@@ -205,59 +240,66 @@ impl<'a> Gathered<'a> {
 
     fn tensor(&mut self, t: &Tensor<'a>) {
         let bits = u8::from(t.conj) | u8::from(t.neg) << 1;
-        self.key.extend_from_slice(&[1, t.dtype as u8, bits]);
-        self.geometry(t);
+        self.geometry(Tag::Tensor, bits, t);
     }
 
     fn target(&mut self, t: &Tensor<'a>) {
-        self.key.extend_from_slice(&[11, t.dtype as u8, 0]);
-        self.geometry(t);
+        self.geometry(Tag::Target, 0, t);
     }
 
-    fn geometry(&mut self, t: &Tensor<'a>) {
-        dims(&mut self.key, t.sizes);
-        if t.sizes.contains(&0) {
+    /// Sizes; strides of a view; what its storage holds, unless that is of the same sizes.
+    fn geometry(&mut self, tag: Tag, bits: u8, t: &Tensor<'a>) {
+        let empty = t.sizes.contains(&0);
+        let view = if empty { None } else { view_of(t) };
+        let form = match &view {
+            None => u8::from(empty),
+            Some(view) => 2 + view.discriminant() * 2 + u8::from(view.needs_offset()),
+        };
+        let head = tag.word([t.dtype as u8, bits, form], t.sizes.len());
+        self.key.push(head);
+        self.key.extend_from_slice(t.sizes);
+        if empty {
             return;
         }
-        let view = view_of(t);
         let slot = slot(&mut self.inputs, t, view.as_ref());
-        self.key.extend_from_slice(&(slot as u16).to_le_bytes());
-        match view {
-            None => self.key.push(0),
-            Some(view) => {
-                self.key
-                    .push(1 + view.discriminant() * 2 + u8::from(view.needs_offset()));
-                dims(&mut self.key, t.strides);
-                if view.needs_offset() {
-                    self.numbers.push(Number::Int(t.offset));
-                }
+        if let Some(view) = view {
+            self.key.extend_from_slice(t.strides);
+            if view.needs_offset() {
+                self.numbers.push(Number::Int(t.offset));
             }
         }
+        self.held(slot, t);
+    }
+
+    /// A word for the slot and the type that the storage holds, then its sizes if they are others.
+    fn held(&mut self, slot: u32, t: &Tensor<'a>) {
+        let word = |dtype: u8, same: bool, len: usize| {
+            let low = u32::from_le_bytes([dtype, u8::from(same), len as u8, (len >> 8) as u8]);
+            i64::from(low) | i64::from(slot) << 32
+        };
         match &self.inputs[slot as usize].held {
             Some(buffer) => {
-                let Shape { ty, dims: held } = buffer.shape();
-                self.key.push(dtype_of(*ty) as u8);
-                dims(&mut self.key, held);
+                let Shape { ty, dims } = buffer.shape();
+                let (same, dtype) = (dims.as_slice() == t.sizes, dtype_of(*ty) as u8);
+                self.key.push(word(dtype, same, dims.len()));
+                if !same {
+                    self.key.extend_from_slice(dims);
+                }
             }
             None => {
-                self.key.push(u8::MAX);
-                self.key.extend_from_slice(&t.storage_numel().to_le_bytes());
+                let words = [word(u8::MAX, false, 0), t.storage_numel()];
+                self.key.extend_from_slice(&words);
             }
         }
     }
 
     fn ints(&mut self, list: &[i64]) {
-        self.key.push(6);
-        dims(&mut self.key, list);
-    }
-
-    fn length(&mut self, n: usize) {
-        self.key.extend_from_slice(&(n as u32).to_le_bytes());
+        self.part(Tag::Ints, list.len());
+        self.key.extend_from_slice(list);
     }
 }
 
-fn dims(key: &mut SmallVec<[u8; 256]>, list: &[i64]) {
-    key.extend_from_slice(&(list.len() as u32).to_le_bytes());
-    list.iter()
-        .for_each(|d| key.extend_from_slice(&d.to_le_bytes()));
+/// The word of a key that says which kernel is called, and under which settings.
+fn first(kernel: &Kernel, context: &Context) -> i64 {
+    i64::from(kernel.id) << 32 | i64::from(u32::from_le_bytes(context.bytes()))
 }

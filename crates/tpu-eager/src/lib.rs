@@ -18,10 +18,11 @@ mod overlap;
 mod pending;
 mod philox;
 pub mod runtime;
+mod spare;
 pub mod view;
 
 pub use arg::{Arg, Tensor};
-pub use call::{Call, Context, Host, Kernel, Outcome};
+pub use call::{Call, Cells, Context, Host, Kernel, Outcome};
 pub use cell::Cell;
 pub use copy::{HostBytes, host_bytes, share, upload};
 pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};

@@ -1,6 +1,7 @@
 //! From a call's arguments to its program: reads, the operator, writes.
 use crate::{
     Arg, Cell, Context, Kernel, Result, Tensor,
+    call::SMALL,
     gather::{Input, slot, view_of},
     layout,
     view::{View, reinterpret},
@@ -18,12 +19,12 @@ pub struct Entry {
     pub(crate) program: Option<Arc<Program>>,
     /// What the program's parameters are bound to.
     pub(crate) slots: Vec<(Slot, DType)>,
-    /// For each parameter the result that may take over its buffer.
-    pub(crate) donates: Vec<bool>,
+    /// Parameters whose buffer a result may take over, and the buffer slots they are bound to.
+    pub(crate) donates: SmallVec<[(usize, u32); 2]>,
     /// New tensors, in order; `None` for undefined ones.
     pub fresh: Vec<Option<Fresh>>,
-    /// Storages written: buffer slot and program output.
-    pub(crate) written: Vec<(u32, usize)>,
+    /// Storages written: buffer slots, in the order of the outputs after those of new tensors.
+    pub(crate) written: Vec<u32>,
     /// `out=` tensors that have to be resized before the call can run: position among the
     /// mutated tensors, and what they have to be like.
     pub resize: Vec<(usize, Fresh)>,
@@ -44,8 +45,6 @@ pub struct Fresh {
     pub strides: Dims,
     /// Bytes of the storage.
     pub nbytes: usize,
-    /// Program output; `None` for a tensor without elements.
-    pub(crate) output: Option<usize>,
 }
 
 /// A lowered call that is not compiled yet.
@@ -263,6 +262,7 @@ impl<'a> Lowering<'a> {
         for v in &outs[..fresh] {
             new.push(self.fresh(kernel, *v, &mut values)?);
         }
+        let made = values.len();
         let resize = self.resizes(kernel, &outs[fresh..], targets)?;
         let mut written = Vec::new();
         let mut aliases = Vec::new();
@@ -274,6 +274,7 @@ impl<'a> Lowering<'a> {
                 aliases.push((*output, param));
             }
         }
+        self.spare(kernel, &values[..made], &mut aliases);
         let mut checks = Vec::new();
         for (bad, message) in self.b.take_checks() {
             values.push(bad);
@@ -281,20 +282,42 @@ impl<'a> Lowering<'a> {
         }
         let drawn = self.b.drawn();
         let module = self.b.finish(&values, &aliases);
-        let slots = module.inputs.iter().map(|i| (i.slot, i.ty.dtype)).collect();
-        let taken = |n: usize| module.aliases.contains(&Some(n));
-        let donates = (0..module.inputs.len()).map(taken).collect();
+        let slots: Vec<(Slot, DType)> =
+            module.inputs.iter().map(|i| (i.slot, i.ty.dtype)).collect();
+        let donated = |n: &usize| match slots[*n].0 {
+            Slot::Buffer(slot) => Some((*n, slot)),
+            _ => None,
+        };
+        let donates = module
+            .aliases
+            .iter()
+            .flatten()
+            .filter_map(donated)
+            .collect();
         let entry = Entry {
             program: None,
             slots,
             donates,
             fresh: new,
-            written,
+            written: written.into_iter().map(|(slot, _)| slot).collect(),
             resize,
             checks,
             drawn,
         };
         Ok(Lowered { module, entry })
+    }
+
+    /// Gives small new tensors memory to be written into.
+    fn spare(&mut self, kernel: &Kernel, fresh: &[Value], aliases: &mut Vec<(usize, Value)>) {
+        if self.b.settings.tpu || kernel.is_graph() {
+            return;
+        }
+        for (output, value) in fresh.iter().enumerate() {
+            let ty = self.b.ty(*value).clone();
+            if ty.numel() <= SMALL as i64 {
+                aliases.push((output, self.b.spare(output, ty)));
+            }
+        }
     }
 
     fn fresh(
@@ -307,11 +330,10 @@ impl<'a> Lowering<'a> {
             return Ok(None);
         }
         let order = self.order(kernel, v);
-        let mut fresh = self.described(v, &order);
+        let fresh = self.described(v, &order);
         if fresh.nbytes > 0 {
             let permutation: Dims = order.iter().map(|d| *d as i64).collect();
             values.push(self.b.transpose(v, &permutation)?);
-            fresh.output = Some(values.len() - 1);
         }
         Ok(Some(fresh))
     }
@@ -347,7 +369,6 @@ impl<'a> Lowering<'a> {
             sizes: dims,
             strides,
             nbytes,
-            output: None,
         }
     }
 

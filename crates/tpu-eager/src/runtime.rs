@@ -1,5 +1,5 @@
 //! The device of this process: opened at first use.
-use crate::{Error, Result, numbers::Numbers, pending::Pending};
+use crate::{Error, Result, numbers::Numbers, pending::Pending, spare::Spares};
 use parking_lot::Mutex;
 use std::{
     path::{Path, PathBuf},
@@ -19,6 +19,7 @@ pub struct Runtime {
     pub(crate) programs: Programs,
     pub(crate) numbers: Numbers,
     pub(crate) pending: Pending,
+    spares: Spares,
     /// The buffer written last, where programs run on their own.
     last: Mutex<Weak<Buffer>>,
 }
@@ -64,6 +65,23 @@ pub fn get() -> Result<&'static Runtime> {
     }
 }
 
+/// Takes what a storage leaves behind.
+#[inline]
+pub(crate) fn keep(buffer: Arc<Buffer>) {
+    if let Some(runtime) = RUNTIME.get()
+        && !runtime.is_tpu()
+    {
+        runtime.spares.keep(buffer);
+    }
+}
+
+/// Frees the memory that waits to become results.
+pub fn clear_spares() {
+    if let Some(runtime) = RUNTIME.get() {
+        runtime.spares.clear();
+    }
+}
+
 #[cold]
 fn open() -> Result<&'static Runtime> {
     let _one_at_a_time = OPENING.lock();
@@ -99,6 +117,7 @@ impl Runtime {
             programs,
             numbers,
             pending,
+            spares: Spares::default(),
             last: Mutex::new(Weak::new()),
         })
     }
@@ -131,6 +150,14 @@ impl Runtime {
         let buffer = self.client.buffer_from_host(bytes, shape, DEVICE)?;
         counters::h2d(bytes.len() as u64);
         Ok(buffer)
+    }
+
+    /// Memory for a result.
+    ///
+    /// # Errors
+    /// What the plugin says; out of memory among it.
+    pub(crate) fn spare(&self, shape: &Shape) -> Result<Arc<Buffer>> {
+        self.spares.take(&self.client, shape)
     }
 
     /// Remembers the newest result of a launch, for [`Runtime::synchronize`].

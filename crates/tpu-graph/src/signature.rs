@@ -125,7 +125,8 @@ impl Graph {
         let parameter = |slot| match slot {
             Slot::SEED => Parameter::Seed,
             Slot::Buffer(i) => Parameter::Tensor(i as usize),
-            Slot::Number(_) => Parameter::Offset,
+            // The one number that is left; only eager launches have spares.
+            Slot::Number(_) | Slot::Spare(_) => Parameter::Offset,
         };
         Program {
             text,

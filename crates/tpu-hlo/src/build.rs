@@ -13,6 +13,8 @@ pub enum Slot {
     Buffer(u32),
     /// The n-th number of the call, converted on the host to the parameter's dtype.
     Number(u32),
+    /// Memory for the n-th result, with nothing in it.
+    Spare(u32),
 }
 
 impl Slot {
@@ -42,6 +44,13 @@ pub struct Module {
     pub outputs: Vec<Type>,
     /// For each output the input whose buffer it may take over, if that is donated.
     pub aliases: Vec<Option<usize>>,
+}
+
+impl Module {
+    /// Whether [`Settings::precision`] is part of what it computes.
+    pub fn multiplies(&self) -> bool {
+        self.text.contains("precision_config")
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -144,6 +153,13 @@ impl Builder {
             info.slot == Some(slot) && info.ty == ty && !info.weak
         });
         known.unwrap_or_else(|| self.push_param(ty, slot, false))
+    }
+
+    /// A parameter that nothing reads and whose buffer result `output` takes over.
+    pub fn spare(&mut self, output: usize, ty: Type) -> Value {
+        let v = self.push_param(ty, Slot::Spare(output as u32), false);
+        self.values[v.0 as usize].used = true;
+        v
     }
 
     /// A run-time number: a 0-dimensional parameter whose dtype gives way in type promotion

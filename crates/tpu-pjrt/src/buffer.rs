@@ -78,6 +78,10 @@ pub struct Buffer {
     bytes: usize,
     device: u32,
     ready: AtomicBool,
+    /// Whether its memory is the plugin's own, and not the host's that it uses in place.
+    own: bool,
+    /// Whether its bytes are counted.
+    counted: bool,
 }
 
 impl Buffer {
@@ -102,6 +106,22 @@ impl Buffer {
             bytes,
             device: device as u32,
             ready: AtomicBool::new(false),
+            own: true,
+            counted: true,
+        }
+    }
+
+    /// Stops counting its bytes: its contents are dead, and its memory waits to become a result's.
+    /// True where a launch can give it to a result; host memory that is used in place cannot be.
+    pub fn retire(&mut self) -> bool {
+        self.stop_counting();
+        self.own
+    }
+
+    #[inline]
+    fn stop_counting(&mut self) {
+        if std::mem::replace(&mut self.counted, false) {
+            tpu_obs::memory::free(self.device as usize, self.bytes as u64);
         }
     }
 
@@ -323,7 +343,8 @@ unsafe fn used_in_place<T: Send + 'static>(
     let semantics = ffi::PJRT_HostBufferSemantics_kImmutableZeroCopy;
     // SAFETY: `owner` is dropped when the plugin says that it is done with the bytes, or now if
     // there was an error.
-    let (buffer, done) = unsafe { from_host(client, data, shape, device, semantics)? };
+    let (mut buffer, done) = unsafe { from_host(client, data, shape, device, semantics)? };
+    buffer.own = false;
     done.on_ready(move || drop(owner))?;
     Ok(buffer)
 }
@@ -379,7 +400,7 @@ impl fmt::Debug for Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        tpu_obs::memory::free(self.device as usize, self.bytes as u64);
+        self.stop_counting();
         let mut args = ffi::PJRT_Buffer_Destroy_Args {
             buffer: self.raw.raw(),
             ..ffi::PJRT_Buffer_Destroy_Args::NEW

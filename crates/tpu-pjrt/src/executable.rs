@@ -28,6 +28,14 @@ pub enum Arg {
 }
 
 impl Arg {
+    /// The buffer itself, no matter how it was to be passed.
+    #[inline]
+    pub fn into_buffer(self) -> Arc<Buffer> {
+        match self {
+            Self::Keep(buffer) | Self::Donate(buffer) => buffer,
+        }
+    }
+
     /// The buffer itself.
     #[inline]
     pub fn buffer(&self) -> &Buffer {

@@ -16,6 +16,10 @@ pub(crate) const CHECKS: &[Check] = &[
     ("launch.empty_arrays", empty_arrays),
     ("launch.checks_arguments", checks_arguments),
     ("launch.donates", donates),
+    (
+        "launch.writes_into_retired_memory",
+        writes_into_retired_memory,
+    ),
     ("launch.keeps", keeps),
     ("launch.counts_memory", counts_memory),
     ("launch.from_many_threads", from_many_threads),
@@ -197,6 +201,29 @@ fn donates(plugin: &Arc<Plugin>) -> Outcome {
     let plain = add(&client, &f32s(&[1000]), "")?;
     let sum = run(&plain, arguments([x.into(), Arg::Keep(one)]))?;
     ensure!(get(&sum)? == [1001.0; 1000], "{:?}", &get(&sum)?[..3]);
+    Ok(())
+}
+
+fn writes_into_retired_memory(plugin: &Arc<Plugin>) -> Outcome {
+    let client = client(plugin)?;
+    let program = add(&client, &f32s(&[1000]), ALIASED)?;
+    let one = Arc::new(filled(&client, 1.0, 1000)?);
+    let mut dead = filled(&client, 4.0, 1000)?;
+    let before = stats(0);
+    ensure!(dead.retire() && dead.retire(), "the plugin's own memory");
+    ensure!(
+        stats(0).buffers == before.buffers - 1 && stats(0).allocated == before.allocated - 4000,
+        "retired memory is counted: {:?}",
+        stats(0)
+    );
+    let start = address(&dead)?;
+    let sum = run(
+        &program,
+        arguments([dead.into(), Arg::Keep(Arc::clone(&one))]),
+    )?;
+    ensure!(address(&sum)? == start, "memory was not reused");
+    ensure!(get(&sum)? == [5.0; 1000], "{:?}", &get(&sum)?[..3]);
+    ensure!(stats(0).buffers == before.buffers, "{:?}", stats(0));
     Ok(())
 }
 

@@ -180,7 +180,8 @@ fn leaves_adopted_memory_alone(plugin: &Arc<Plugin>) -> Outcome {
     let watched = Watched::new();
     let owner = Arc::clone(&watched.owner);
     let (data, _freed, _told) = watched.data(0);
-    let buffer = client.buffer_from_host_zero_copy(data, &f32s(&[64]), 0)?;
+    let mut buffer = client.buffer_from_host_zero_copy(data, &f32s(&[64]), 0)?;
+    ensure!(!buffer.retire(), "the owner's memory was to be written to");
     let sum = run(
         &program,
         arguments([buffer.into(), filled(&client, 1.0, 64)?.into()]),
