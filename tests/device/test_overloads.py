@@ -1,5 +1,7 @@
 """Overloads that PyTorch's databases do not call, against the CPU."""
 
+import random
+
 import pytest
 import torch
 
@@ -114,3 +116,54 @@ def test_segments_must_fit_the_data(given, refusal):
     given = {name: torch.tensor(numbers, device="tpu") for name, numbers in given.items()}
     with pytest.raises(RuntimeError, match=refusal):
         torch.segment_reduce(torch.ones(6, device="tpu"), "sum", **given).cpu()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_linear_combination_is_added_to_out(dtype):
+    given, by = seeded(3, 2).to(dtype), seeded(4, 3).to(dtype)
+    found = []
+    for device in ("cpu", "tpu"):
+        out = torch.arange(8, dtype=dtype).view(4, 2).to(device)
+        result = aten._compute_linear_combination.out(given.to(device), by.to(device), out=out)
+        assert result is out
+        found.append(out.cpu())
+    torch.testing.assert_close(*found)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        empty = torch.empty(0, dtype=dtype, device="tpu")
+        aten._compute_linear_combination.out(given.to("tpu"), by.to("tpu"), out=empty)
+
+
+@pytest.mark.parametrize("op", [torch.tril_indices, torch.triu_indices])
+def test_indices_of_a_triangle_are_whole(op):
+    found = [op(3, 4, 1, dtype=torch.int32, device=device).cpu() for device in ("cpu", "tpu")]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+    for device in ("cpu", "tpu"):
+        with pytest.raises(NotImplementedError, match=f"{op.__name__}.* not .* 'Float'"):
+            op(3, 4, dtype=torch.float32, device=device)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Double'"):
+        overload = getattr(aten, op.__name__).out
+        overload(3, 4, out=torch.empty(0, dtype=torch.float64, device="tpu"))
+
+
+def test_another_threshold_compiles_nothing():
+    x = seeded(3, 4)
+    softshrink = torch.nn.functional.softshrink
+    softshrink(x.to("tpu"), 0.5)
+    torch_tpu.reset_stats()
+    # A number that no earlier run has left in the store.
+    threshold = random.SystemRandom().uniform(0.2, 1.0)
+    result = softshrink(x.to("tpu"), threshold).cpu()
+    assert not any(torch_tpu.stats()["compiles"].values())
+    torch.testing.assert_close(result, softshrink(x, threshold))
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 1e5, float("nan")])
+def test_a_threshold_is_within_the_dtype(threshold):
+    half, single = torch.float16, torch.float32
+    for device in ("cpu", "tpu"):
+        with pytest.raises(RuntimeError, match=r"lambda must be in range \[0, .* input dtype Half"):
+            torch.nn.functional.softshrink(torch.ones(2, dtype=half, device=device), threshold)
+    if threshold > 0:
+        x = torch.tensor([3e5, 1.0], dtype=single)
+        found = [torch.nn.functional.softshrink(x.to(d), threshold).cpu() for d in ("cpu", "tpu")]
+        torch.testing.assert_close(*found)

@@ -1,6 +1,6 @@
 //! Activation functions and their derivatives.
 use crate::{
-    Op, OutDtype, Result, Scalar, check,
+    Op, OutDtype, Result, Scalar, Threshold, check,
     error::ensure,
     formula::{Binary, Unary, X, compute, formula, formulas},
     op::{op, pointwise},
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 use std::sync::Arc;
-use tpu_hlo::{Builder, DType, Number, Value};
+use tpu_hlo::{Builder, DType, Value};
 
 type B = Builder;
 
@@ -267,15 +267,21 @@ fn shrink_backward(b: &mut B, grad: Value, x: Value, lambd: Scalar) -> Result<Va
 }
 
 /// Nearer to 0 by `lambd`, and 0 within that.
-fn softshrink(b: &mut B, x: Value, lambd: Number) -> Result<Value> {
+fn softshrink(b: &mut B, x: Value, lambd: Threshold) -> Result<Value> {
     let dtype = float_only(b, "softshrink_check", x)?;
-    let (lambd, most) = (lambd.to_f64(), largest(dtype));
-    ensure!(
-        (0.0..=most).contains(&lambd),
-        "lambda must be in range [0, {most:e}] for input dtype {}, but found {lambd}",
-        dtype.torch()
-    );
-    compute(b, dtype, [x], [], |[x], []| {
+    let lambd = match lambd {
+        Threshold::Free(lambd) => lambd,
+        Threshold::Fixed(lambd) => {
+            let (lambd, most) = (lambd.to_f64(), largest(dtype));
+            ensure!(
+                (0.0..=most).contains(&lambd),
+                "lambda must be in range [0, {most:e}] for input dtype {}, but found {lambd}",
+                dtype.torch()
+            );
+            b.full(lambd, DType::F64, &[])
+        }
+    };
+    compute(b, dtype, [x], [Scalar(lambd)], |[x], [lambd]| {
         let low = x.lt(-lambd).pick(x + lambd, x * 0.0);
         x.gt(lambd).pick(x - lambd, low)
     })

@@ -7,6 +7,7 @@ use crate::{
     error::ensure,
     formula::formulas,
     op::op,
+    pointwise::implemented,
     promote::cast,
     reduce::position_dtype,
     scan::cumulative_sum,
@@ -209,6 +210,7 @@ fn tril_indices(
     _device: Ignored,
     _pin_memory: Ignored,
 ) -> Result<Value> {
+    whole_indices("tril_indices", dtype)?;
     triangle_indices(b, (row, col), dtype, |r| {
         (0, (r + offset + 1).clamp(0, col))
     })
@@ -224,7 +226,14 @@ fn triu_indices(
     _device: Ignored,
     _pin_memory: Ignored,
 ) -> Result<Value> {
+    whole_indices("triu_indices", dtype)?;
     triangle_indices(b, (row, col), dtype, |r| ((r + offset).clamp(0, col), col))
+}
+
+/// Refuses what no index has: PyTorch knows `I32` and `I64` here.
+fn whole_indices(op: &str, dtype: Option<DType>) -> Result<()> {
+    let dtype = dtype.unwrap_or(DType::I64);
+    implemented(matches!(dtype, DType::I32 | DType::I64), op, dtype)
 }
 
 /// Rows and columns of a square above its diagonal.

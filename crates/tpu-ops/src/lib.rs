@@ -55,7 +55,7 @@ mod upsample;
 pub use error::{Class, Error, Result};
 pub use op::{
     Arg, Bound, Counts, Exponent, Factor, Generator, Guard, Ignored, Layout, Lower, Op, OutDtype,
-    Outs, Param, Scalar, Size,
+    Outs, Param, Scalar, Size, Threshold,
 };
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;

@@ -16,6 +16,7 @@ type B = Builder;
 pub(crate) const OPS: &[Op] = &[
     op!("_addmm_activation",       addmm_activation),
     op!("_compute_linear_combination", combination),
+    op!("_compute_linear_combination.out", combination_onto),
     op!("_grouped_mm",             grouped::grouped_mm),
     op!("_int_mm",                 scaled::int_mm),
     op!("_scaled_mm",              scaled::scaled_mm).out(OutDtype::Cast),
@@ -75,6 +76,19 @@ fn combination(b: &mut B, input: Value, coefficients: Value) -> Result<Value> {
     let coefficients = promote::cast(b, coefficients, dtype);
     let y = product(b, coefficients, input, &dims(&[], &[(1, 0)]))?;
     Ok(b.convert(y, dtype))
+}
+
+/// [`combination`] added to what `out` holds, in its dtype.
+fn combination_onto(b: &mut B, input: Value, coefficients: Value, out: Value) -> Result<Value> {
+    let y = combination(b, input, coefficients)?;
+    let y = promote::cast(b, y, b.dtype(out));
+    ensure!(
+        b.dims(y) == b.dims(out),
+        "output with shape {:?} doesn't match the broadcast shape {:?}",
+        b.dims(out).as_slice(),
+        b.dims(y).as_slice()
+    );
+    Ok(b.add(out, y)?)
 }
 
 /// `beta * input + alpha * product`, rounded once to `dtype`; an `input` of any value, NaN too,

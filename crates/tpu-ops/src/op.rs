@@ -61,6 +61,9 @@ pub enum Bound {
     Launch,
     /// At lowering if the number equals 1, else at launch.
     UnlessOne,
+    /// At lowering if the number is negative, NaN or larger than what every float dtype wider than
+    /// a byte holds, else at launch.
+    UnlessExtreme,
     /// At lowering if the number is one of 0, 0.5, 1, 2, 3 or their negatives, else at launch.
     UnlessSimple,
 }
@@ -77,6 +80,7 @@ impl Bound {
             Self::Static => true,
             Self::Launch => false,
             Self::UnlessOne => x == 1.0,
+            Self::UnlessExtreme => !(0.0..=65504.0).contains(&x),
             Self::UnlessSimple => [0.0, 0.5, 1.0, 2.0, 3.0].contains(&x.abs()),
         }
     }
@@ -94,6 +98,15 @@ pub enum Factor {
     One,
     /// Any other number.
     Times(Value),
+}
+
+/// A threshold whose range depends on the dtype: those known at lowering can be refused there.
+#[derive(Clone, Copy, Debug)]
+pub enum Threshold {
+    /// One that [`Bound::UnlessExtreme`] fixes.
+    Fixed(Number),
+    /// Any other number.
+    Free(Value),
 }
 
 /// An exponent: the ones that have a cheaper form than a power are known at lowering.
@@ -392,6 +405,17 @@ impl FromArg for Factor {
         match arg {
             Arg::Scalar(v) => Some(Self::Times(*v)),
             Arg::Number(_) => Some(Self::One),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for Threshold {
+    const PARAM: Param = param("Scalar", Bound::UnlessExtreme);
+    fn from_arg(arg: &Arg) -> Option<Self> {
+        match arg {
+            Arg::Scalar(v) => Some(Self::Free(*v)),
+            Arg::Number(n) => Some(Self::Fixed(*n)),
             _ => None,
         }
     }

@@ -189,6 +189,10 @@ const UNMARKED: &[(&str, &[usize])] = &[
     ("native_batch_norm", &[3, 4]),
 ];
 
+/// Overloads that add to what their `out=` holds, so that it is not resized: their row gets it as
+/// its last parameter, as an in-place form gets `self`.
+const ACCUMULATING: &[&str] = &["_compute_linear_combination.out"];
+
 /// Plans every overload that a row serves; the result is parallel to `schemas`.
 pub fn plan(schemas: &[Schema]) -> Vec<Option<Plan>> {
     let mut functional: FxHashMap<&str, Vec<&Schema>> = FxHashMap::default();
@@ -253,13 +257,18 @@ fn mutable(schema: &Schema, functional: &FxHashMap<&str, Vec<&Schema>>) -> Optio
     let (mut mutated, others): (Vec<_>, Vec<_>) =
         (0..schema.args.len()).filter(mutable).partition(of_out);
     mutated.extend(others.iter().chain(unmarked(schema)));
+    let accumulates = ACCUMULATING.contains(&schema.full_name().as_str());
     Some(Plan {
         op,
-        args: schema.read_args().map(|(i, _)| i).collect(),
+        args: if accumulates {
+            (0..schema.args.len()).collect()
+        } else {
+            schema.read_args().map(|(i, _)| i).collect()
+        },
         fresh: schema.returns.iter().filter(|alias| !**alias).count(),
         mutated,
-        out: schema.is_out(),
-        dtype_of_out: own.is_some(),
+        out: schema.is_out() && !accumulates,
+        dtype_of_out: own.is_some() && !accumulates,
     })
 }
 

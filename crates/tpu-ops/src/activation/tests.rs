@@ -37,7 +37,7 @@ fn rows_of_f32() {
         silu_backward: logistic subtract multiply add multiply multiply -> tensor<2x4xf32>
         softplus: broadcast_in_dim multiply broadcast_in_dim compare exponential log_plus_one broadcast_in_dim divide select -> tensor<2x4xf32>
         softplus_backward: broadcast_in_dim multiply broadcast_in_dim compare logistic multiply select -> tensor<2x4xf32>
-        softshrink: compare add multiply select compare subtract select -> tensor<2x4xf32>
+        softshrink: negate broadcast_in_dim compare broadcast_in_dim add multiply select broadcast_in_dim compare broadcast_in_dim subtract select -> tensor<2x4xf32>
         softshrink_backward: negate broadcast_in_dim compare broadcast_in_dim compare and select -> tensor<2x4xf32>
         tanh_backward: multiply subtract multiply -> tensor<2x4xf32>
         threshold: broadcast_in_dim compare broadcast_in_dim select -> tensor<2x4xf32>
@@ -79,7 +79,7 @@ fn rows_of_bf16() {
         silu_backward: convert convert logistic subtract multiply add multiply multiply convert -> tensor<2x4xbf16>
         softplus: convert broadcast_in_dim multiply broadcast_in_dim compare exponential log_plus_one broadcast_in_dim divide select convert -> tensor<2x4xbf16>
         softplus_backward: convert convert broadcast_in_dim multiply broadcast_in_dim compare logistic multiply select convert -> tensor<2x4xbf16>
-        softshrink: convert compare add multiply select compare subtract select convert -> tensor<2x4xbf16>
+        softshrink: convert negate broadcast_in_dim compare broadcast_in_dim add multiply select broadcast_in_dim compare broadcast_in_dim subtract select convert -> tensor<2x4xbf16>
         softshrink_backward: convert convert negate broadcast_in_dim compare broadcast_in_dim compare and select convert -> tensor<2x4xbf16>
         tanh_backward: convert convert multiply subtract multiply convert -> tensor<2x4xbf16>
         threshold: convert broadcast_in_dim compare broadcast_in_dim select convert -> tensor<2x4xbf16>

@@ -70,6 +70,10 @@ fn rows() {
             "triu_indices",
             &[int(3), int(4), int(1), NONE, NONE, NONE, NONE],
         ),
+        line(
+            "triu_indices",
+            &[int(3), int(4), int(1), A(Arg::DType(F32)), NONE, NONE, NONE],
+        ),
     ];
     expect![[r#"
         arange.start_out: iota convert broadcast_in_dim broadcast_in_dim multiply add -> tensor<9xi64>
@@ -86,5 +90,6 @@ fn rows() {
         tril_indices: iota add maximum minimum subtract reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical subtract gather subtract reshape reshape concatenate -> tensor<2x3xi32>
         tril_indices: -> tensor<2x0xi64>
         triu_indices: iota add maximum minimum subtract reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical subtract gather subtract reshape reshape concatenate convert -> tensor<2x6xi64>
+        triu_indices: NotImplemented: "triu_indices" not implemented for 'Float'
     "#]].assert_eq(&lines.concat());
 }

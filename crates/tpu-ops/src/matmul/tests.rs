@@ -269,6 +269,14 @@ fn scales_follow_their_recipes() {
             "_compute_linear_combination",
             &[T(F32, &[2, 3]), T(F32, &[5, 3])],
         ),
+        line(
+            "_compute_linear_combination.out",
+            &[T(F32, &[2, 3]), T(F32, &[5, 2]), T(F64, &[5, 3])],
+        ),
+        line(
+            "_compute_linear_combination.out",
+            &[T(F32, &[2, 3]), T(F32, &[5, 2]), T(F32, &[0])],
+        ),
     ];
     expect![[r#"
         _scaled_mm_v2: reshape reshape convert convert dot_general reshape broadcast_in_dim multiply reshape broadcast_in_dim multiply convert broadcast_in_dim add convert -> tensor<2x4xbf16>
@@ -278,5 +286,7 @@ fn scales_follow_their_recipes() {
         _scaled_mm_v2: Value: tpu does not support swizzle.
         _compute_linear_combination: dot_general convert -> tensor<5x3x4xbf16>
         _compute_linear_combination: Runtime: Expected coefficients of shape [*, 2], but got [5, 3]
+        _compute_linear_combination.out: dot_general convert add -> tensor<5x3xf64>
+        _compute_linear_combination.out: Runtime: output with shape [0] doesn't match the broadcast shape [5, 3]
     "#]].assert_eq(&lines.concat());
 }
