@@ -391,6 +391,10 @@ impl Picks {
             kind.torch()
         );
         let dims = b.dims(column);
+        if classes == 0 {
+            // No target names a class: what is not ignored is out of bounds.
+            return Ok(b.full(0, opmath(dtype), &dims));
+        }
         let n = b.ty(column).numel();
         let flat = b.reshape(column, &[n])?;
         let picked = take_along(b, weight, 0, flat)?;

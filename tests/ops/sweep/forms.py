@@ -20,7 +20,8 @@ database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 OWN_STRIDES = ("fft.", "stft", "istft", "linalg.lstsq")
 
 # Operators whose second result names one of equal elements, PyTorch leaves open which: where their
-# `dim` stands among the arguments after the first.
+# `dim` stands among the arguments after the first. Forward results are compared by the elements
+# named; what else depends on the choice is compared where all elements of a slice differ.
 TIES = {"kthvalue": 1, "mode": 0, "topk": 1}
 
 
@@ -110,13 +111,33 @@ def call(subject, tree):
     """The operator's results; elements in the place of indices that may differ."""
     first, args, kwargs = tree
     results = subject.op(first, *args, **kwargs)
-    position = TIES.get(subject.op.full_name)
-    if position is None or first.numel() == 0 or first.ndim == 0:
+    dim = _named_along(subject, tree)
+    if dim is None:
         return results
-    dim = kwargs.get("dim", args[position] if len(args) > position else -1)
     values, index = results
     index = index if index.ndim == first.ndim else index.unsqueeze(dim)
     return values, first.gather(dim, index)
+
+
+def _named_along(subject, tree):
+    """The dimension along which one of `TIES` chooses, None where there is no choice."""
+    first, args, kwargs = tree
+    position = TIES.get(subject.op.full_name)
+    if position is None or first.numel() == 0 or first.ndim == 0:
+        return None
+    return kwargs.get("dim", args[position] if len(args) > position else -1)
+
+
+def _expect_one_choice(subject, tree):
+    """Raises `NotACase` where elements that the operator chooses from are equal."""
+    dim = _named_along(subject, tree)
+    if dim is None:
+        return
+    ordered = tree[0].detach().sort(dim).values
+    count = ordered.shape[dim] - 1
+    low, high = ordered.narrow(dim, 0, count), ordered.narrow(dim, 1, count)
+    if bool((low == high).any()):
+        raise NotACase
 
 
 def arguments(sample):
@@ -138,6 +159,7 @@ def gradient(subject, sample):
         ins = [t for t in trees.tensors(tree) if t.requires_grad]
         return _grad(trees.tensors(results), ins)
 
+    _expect_one_choice(subject, arguments(sample))
     subject.agree(run, arguments(sample))
 
 
@@ -153,6 +175,7 @@ def gradgrad(subject, sample):
         once = _grad(outs, ins, given, create_graph=True)
         return _grad([t for t in once if t is not None], [*ins, *given])
 
+    _expect_one_choice(subject, arguments(sample))
     subject.agree(run, arguments(sample))
 
 
@@ -194,6 +217,7 @@ def out(subject, sample):
     if not op.supports_out:
         raise NotACase
     first, args, kwargs = arguments(sample)
+    _expect_one_choice(subject, (first, args, kwargs))
     with torch.no_grad():
         copy = trees.move((first, args, kwargs), "cpu").tree
         try:

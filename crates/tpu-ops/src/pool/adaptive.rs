@@ -19,6 +19,19 @@ fn window(input: i64, out: i64, o: i64) -> (i64, i64) {
     (o * input / out, ((o + 1) * input + out - 1) / out)
 }
 
+/// Refuses an argument of shape `dims` that has no elements along a dimension from `first` on.
+fn filled(op: &str, argument: &str, dims: &Dims, first: usize) -> Result<()> {
+    for (i, n) in dims.iter().enumerate().skip(first) {
+        ensure!(
+            *n > 0,
+            "{op}(): Expected {argument} to have non-zero size for non-batch dimensions, but \
+             {argument} has sizes {:?} with dimension {i} being empty",
+            dims.as_slice()
+        );
+    }
+    Ok(())
+}
+
 fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes> {
     let dims = b.dims(x);
     let (few, many) = (N + 1, N + 2);
@@ -41,14 +54,7 @@ fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes
     } else {
         1
     };
-    for (i, n) in dims.iter().enumerate().skip(first) {
-        ensure!(
-            *n > 0,
-            "{op}(): Expected input to have non-zero size for non-batch dimensions, but input has \
-             sizes {:?} with dimension {i} being empty",
-            dims.as_slice()
-        );
-    }
+    filled(op, "input", &dims, first)?;
     let negative = out.iter().find(|n| **n < 0).copied().unwrap_or(0);
     let result = [&dims[..=batch], out].concat();
     ensure!(
@@ -165,6 +171,12 @@ pub(super) fn avg_pool_backward<const N: usize>(
         "{}_backward: Expected dimensions {want} for `grad_output` but got dimensions {rank}",
         AVERAGE[N]
     );
+    filled(
+        &format!("{}_backward", AVERAGE[N]),
+        "grad_output",
+        &grads,
+        1,
+    )?;
     let s = sizes::<N>(b, AVERAGE[N], input, &grads[rank.saturating_sub(N)..])?;
     let dtype = b.dtype(input);
     let grad = promote::widen(b, grad_output);
@@ -249,6 +261,7 @@ pub(super) fn max_pool_backward<const N: usize>(
     indices: Value,
 ) -> Result<Value> {
     let grads = b.dims(grad_output);
+    filled(&format!("{}_backward", MAX[N]), "grad_output", &grads, 1)?;
     sizes::<N>(b, MAX[N], input, &grads[grads.len().saturating_sub(N)..])?;
     follow::<N>(b, grad_output, input, indices)
 }
