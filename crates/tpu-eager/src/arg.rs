@@ -66,7 +66,7 @@ pub enum Arg<'a> {
         wrapped: bool,
     },
     /// `Tensor[]` and `Tensor?[]`
-    Tensors(SmallVec<[Option<Tensor<'a>>; 4]>),
+    Tensors(Vec<Option<Tensor<'a>>>),
     /// `int`, `float`, `bool`, `Scalar`
     Number(Number),
     /// `Scalar[]`
