@@ -2,8 +2,9 @@
 use crate::{
     Ignored, Outs, Result, Scalar, check,
     error::ensure,
-    formula::{formula, formulas},
+    formula::formula,
     matmul::{dims, product},
+    pointwise::largest,
     promote::{opmath, scalar_like},
     reduce::{Fold, MAX},
     rng::Stream,
@@ -45,16 +46,34 @@ impl Sizes {
         })
     }
 
-    /// Shape of what there is one of per query: `[batch, heads, group, queries, last]`.
-    fn grouped(&self, last: i64) -> [i64; 5] {
-        [self.batch, self.heads, self.group, self.queries, last]
+    /// Shape of what there is one of per query: `[batch, heads, group, queries, last]`; without
+    /// the group where that is one, or XLA's CPU compiler does not fuse the softmax with the
+    /// products around it.
+    fn grouped(&self, last: i64) -> Dims {
+        match self.group {
+            1 => Dims::from_slice(&[self.batch, self.heads, self.queries, last]),
+            group => Dims::from_slice(&[self.batch, self.heads, group, self.queries, last]),
+        }
+    }
+
+    /// The last dimension of that shape.
+    fn last(&self) -> i64 {
+        if self.group == 1 { 3 } else { 4 }
+    }
+
+    /// The dimensions of that shape that share keys and values.
+    fn shared(&self) -> &'static [(i64, i64)] {
+        if self.group == 1 {
+            &[(2, 2)]
+        } else {
+            &[(2, 2), (3, 3)]
+        }
     }
 
     /// The grouped value with the heads of queries side by side again.
     fn ungroup(&self, b: &mut B, x: Value) -> Result<Value> {
-        let mut dims = b.dims(x);
-        dims.remove(2);
-        dims[1] = self.heads * self.group;
+        let last = b.dims(x)[self.last() as usize];
+        let dims = [self.batch, self.heads * self.group, self.queries, last];
         Ok(b.reshape(x, &dims)?)
     }
 }
@@ -79,7 +98,7 @@ fn scale_like(b: &mut B, rules: &Rules, embedding: i64, x: Value) -> Result<Valu
 fn scores(b: &mut B, n: &Sizes, query: Value, key: Value, rules: &Rules) -> Result<Value> {
     let embedding = b.dims(query)[3];
     let query = b.reshape(query, &n.grouped(embedding))?;
-    let s = product(b, query, key, &dims(&[(0, 0), (1, 1)], &[(4, 3)]))?;
+    let s = product(b, query, key, &dims(&[(0, 0), (1, 1)], &[(n.last(), 3)]))?;
     let scale = scale_like(b, rules, embedding, s)?;
     let mut s = b.multiply(s, scale)?;
     if let Some(bias) = rules.bias {
@@ -132,15 +151,19 @@ pub(super) fn forward(
         scale,
     };
     let s = scores(b, &n, query, key, &rules)?;
-    let fold = Fold::one(b, s, 4, true)?;
+    let fold = Fold::one(b, s, n.last(), true)?;
     let max = fold.extreme(b, s, &MAX)?;
-    let max = formula(b, [max], |[m]| m.eq(f64::NEG_INFINITY).pick(m.full(0.0), m))?;
+    // Not by a comparison: XLA's CPU compiler fuses a softmax with the products around it only
+    // where nothing but plain arithmetic lies between.
+    let floor = b.full_like(max, -largest(b.dtype(max)));
+    let max = b.maximum(max, floor)?;
     let spread = fold.spread(b, max, s)?;
     let weight = formula(b, [s, spread], |[s, max]| (s - max).exp())?;
     let sum = fold.sum(b, weight)?;
-    let [sum, lse] = formulas(b, [sum, max], |[sum, max]| {
-        [sum.eq(0.0).pick(sum.full(1.0), sum), max + sum.log()]
-    })?;
+    let lse = formula(b, [sum, max], |[sum, max]| max + sum.log())?;
+    // The largest weight is 1, unless there is none.
+    let least = b.full_like(sum, f64::from(f32::MIN_POSITIVE));
+    let sum = b.maximum(sum, least)?;
     let mut weight = weight;
     let mut origin = None;
     if dropout_p > 0.0 {
@@ -150,7 +173,7 @@ pub(super) fn forward(
         origin = Some(stream.origin());
     }
     let weight = b.convert(weight, dtype);
-    let out = product(b, weight, value, &dims(&[(0, 0), (1, 1)], &[(4, 2)]))?;
+    let out = product(b, weight, value, &dims(&[(0, 0), (1, 1)], &[(n.last(), 2)]))?;
     let sum = b.broadcast(sum, &n.grouped(embedding))?;
     let out = b.divide(out, sum)?;
     let out = b.convert(out, dtype);
@@ -223,7 +246,12 @@ pub(super) fn backward(
     let embedding = b.dims(value)[3];
     let grad_out = b.reshape(grad_out, &n.grouped(embedding))?;
     let mut dropped = weight;
-    let mut grad_weight = product(b, grad_out, value, &dims(&[(0, 0), (1, 1)], &[(4, 3)]))?;
+    let mut grad_weight = product(
+        b,
+        grad_out,
+        value,
+        &dims(&[(0, 0), (1, 1)], &[(n.last(), 3)]),
+    )?;
     if let (Some(seed), Some(offset)) = (philox_seed, philox_offset)
         && dropout_p > 0.0
     {
@@ -248,12 +276,12 @@ pub(super) fn backward(
 
 /// `sum(grad_out * out)` of every query, spread over the keys.
 fn row_products(b: &mut B, n: &Sizes, grad_out: Value, out: Value) -> Result<Value> {
-    let embedding = b.dims(grad_out)[4];
+    let embedding = b.dims(grad_out)[n.last() as usize];
     let out = b.reshape(out, &n.grouped(embedding))?;
     let wide = opmath(b.dtype(out));
     let (out, grad) = (b.convert(out, wide), b.convert(grad_out, wide));
     let both = b.multiply(out, grad)?;
-    let sum = b.sum(both, &[4])?;
+    let sum = b.sum(both, &[n.last()])?;
     let sum = b.reshape(sum, &n.grouped(1))?;
     Ok(b.broadcast(sum, &n.grouped(n.keys))?)
 }
@@ -275,9 +303,9 @@ fn gradients(
             outs.push(b.undefined());
             continue;
         }
-        let over_queries = dims(&[(0, 0), (1, 1)], &[(2, 2), (3, 3)]);
+        let over_queries = dims(&[(0, 0), (1, 1)], n.shared());
         let grad = match i {
-            0 => product(b, narrow, key, &dims(&[(0, 0), (1, 1)], &[(4, 2)]))?,
+            0 => product(b, narrow, key, &dims(&[(0, 0), (1, 1)], &[(n.last(), 2)]))?,
             1 => {
                 let query = b.reshape(query, &n.grouped(embedding))?;
                 product(b, narrow, query, &over_queries)?
