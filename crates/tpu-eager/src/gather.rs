@@ -1,6 +1,8 @@
 //! One walk over a call's arguments: the key of its program, and what the launch binds.
 use crate::{Arg, Cell, Context, Kernel, Result, Tensor, dtype::dtype_of, view::View};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tpu_hlo::{DType, Number, Type};
 use tpu_ops::Param;
@@ -19,6 +21,10 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'_> {
+    fn address(&self) -> usize {
+        address(self.cell)
+    }
+
     /// Type of the buffer that the storage holds.
     pub(crate) fn held(&self) -> Type {
         match &self.held {
@@ -99,28 +105,68 @@ impl Tag {
 /// agree.
 pub(crate) struct Gathered<'a> {
     pub(crate) key: Key,
-    pub(crate) inputs: SmallVec<[Input<'a>; 6]>,
+    pub(crate) inputs: Inputs<'a>,
     pub(crate) numbers: SmallVec<[Number; 6]>,
     /// Numbers of the operator's own parameters, for its guard.
     pub(crate) own: SmallVec<[Number; 2]>,
 }
 
-/// Slot of a storage, which a tensor sees through `view`: a storage that comes twice has one.
-pub(crate) fn slot<'a>(
-    inputs: &mut SmallVec<[Input<'a>; 6]>,
-    t: &Tensor<'a>,
-    view: Option<&View>,
-) -> u32 {
-    let known = inputs.iter().position(|i| std::ptr::eq(i.cell, t.cell));
-    known.unwrap_or_else(|| {
-        inputs.push(Input {
-            cell: t.cell,
-            held: t.cell.get().ok().flatten(),
-            dtype: t.dtype,
-            whole: view.is_none().then_some(t.sizes),
-        });
-        inputs.len() - 1
-    }) as u32
+/// The storages of a call, in the order of their slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inputs<'a> {
+    list: SmallVec<[Input<'a>; 6]>,
+    /// Slots by address, from [`Self::MANY`] storages on.
+    slots: FxHashMap<usize, u32>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Storages from which on a search by hash is faster than by looking at each.
+    const MANY: usize = 16;
+
+    /// Slot of the storage that a tensor sees through `view`: one that comes twice has one.
+    pub(crate) fn slot(&mut self, t: &Tensor<'a>, view: Option<&View>) -> u32 {
+        self.find(t.cell).unwrap_or_else(|| {
+            let slot = self.list.len() as u32;
+            self.list.push(Input {
+                cell: t.cell,
+                held: t.cell.get().ok().flatten(),
+                dtype: t.dtype,
+                whole: view.is_none().then_some(t.sizes),
+            });
+            match self.list.len() {
+                Self::MANY => self.slots = self.list.iter().map(Input::address).zip(0..).collect(),
+                n if n > Self::MANY => drop(self.slots.insert(address(t.cell), slot)),
+                _ => {}
+            }
+            slot
+        })
+    }
+
+    fn find(&self, cell: &Cell) -> Option<u32> {
+        if self.list.len() < Self::MANY {
+            let mut known = self.list.iter();
+            return Some(known.position(|i| std::ptr::eq(i.cell, cell))? as u32);
+        }
+        self.slots.get(&address(cell)).copied()
+    }
+}
+
+impl<'a> Deref for Inputs<'a> {
+    type Target = [Input<'a>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.list
+    }
+}
+
+impl DerefMut for Inputs<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.list
+    }
+}
+
+fn address(cell: &Cell) -> usize {
+    std::ptr::from_ref(cell).addr()
 }
 
 /// The view of a tensor in its storage; `None` when it is the whole in row-major order.
@@ -134,7 +180,7 @@ impl<'a> Gathered<'a> {
     pub(crate) fn new(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Self {
         let mut g = Self {
             key: SmallVec::new(),
-            inputs: SmallVec::new(),
+            inputs: Inputs::default(),
             numbers: SmallVec::new(),
             own: SmallVec::new(),
         };
@@ -261,7 +307,7 @@ impl<'a> Gathered<'a> {
         if empty {
             return;
         }
-        let slot = slot(&mut self.inputs, t, view.as_ref());
+        let slot = self.inputs.slot(t, view.as_ref());
         if let Some(view) = view {
             self.key.extend_from_slice(t.strides);
             if view.needs_offset() {
@@ -302,4 +348,33 @@ impl<'a> Gathered<'a> {
 /// The word of a key that says which kernel is called, and under which settings.
 fn first(kernel: &Kernel, context: &Context) -> i64 {
     i64::from(kernel.id) << 32 | i64::from(u32::from_le_bytes(context.bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_keeps_its_slot_among_few_and_many() {
+        let cells: Vec<Cell> = (0..3 * Inputs::MANY).map(|_| Cell::undefined(8)).collect();
+        let mut inputs = Inputs::default();
+        let mut slot = |i: usize| {
+            let cell = &cells[i];
+            let t = Tensor {
+                cell,
+                dtype: DType::F32,
+                sizes: &[2],
+                strides: &[1],
+                offset: 0,
+                conj: false,
+                neg: false,
+            };
+            inputs.slot(&t, None)
+        };
+        for i in 0..cells.len() {
+            assert_eq!(slot(i), i as u32);
+            assert_eq!((slot(i), slot(i / 2)), (i as u32, i as u32 / 2));
+        }
+        assert_eq!(inputs.len(), cells.len());
+    }
 }

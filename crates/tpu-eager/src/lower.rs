@@ -2,7 +2,7 @@
 use crate::{
     Arg, Cell, Context, Kernel, Result, Tensor,
     call::SMALL,
-    gather::{Input, slot, view_of},
+    gather::{Inputs, view_of},
     layout,
     view::{View, reinterpret},
 };
@@ -55,7 +55,7 @@ pub(crate) struct Lowered {
 
 struct Lowering<'a> {
     b: Builder,
-    inputs: SmallVec<[Input<'a>; 6]>,
+    inputs: Inputs<'a>,
     numbers: u32,
     /// Sizes and strides of the tensors read, for the layout of results.
     operands: Vec<(Dims, Dims)>,
@@ -105,7 +105,7 @@ type Started<'a> = (Lowering<'a>, Vec<OpArg>, Vec<Target<'a>>);
 fn start<'a>(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Result<Started<'a>> {
     let mut l = Lowering {
         b: Builder::new(context.settings),
-        inputs: SmallVec::new(),
+        inputs: Inputs::default(),
         numbers: 0,
         operands: Vec::new(),
         read: Vec::new(),
@@ -181,7 +181,7 @@ impl<'a> Lowering<'a> {
             return Ok(self.b.full(0, t.dtype, t.sizes));
         }
         let view = view_of(t);
-        let slot = slot(&mut self.inputs, t, view.as_ref());
+        let slot = self.inputs.slot(t, view.as_ref());
         let base = self.storage(t, slot)?;
         let x = match view {
             None => self.b.reshape(base, t.sizes)?,
@@ -244,7 +244,7 @@ impl<'a> Lowering<'a> {
             };
         }
         let view = view_of(t);
-        let slot = slot(&mut self.inputs, t, view.as_ref());
+        let slot = self.inputs.slot(t, view.as_ref());
         let needs = view.as_ref().is_some_and(View::needs_offset);
         let offset = if needs { self.next_number() } else { 0 };
         Target {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import operator
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,20 +49,14 @@ class Whole:
 
     def bind(self, graph: int) -> Callable[..., list[Any]]:
         """The program as a function of the graph's inputs."""
-        numbers, read, written, results = self.numbers, self.read, self.written, self.results
-        count = self.outputs
+        launch, count, results = torch.ops.torch_tpu.run_graph.default, self.outputs, self.results
         as_made = results == list(range(count))
-        if as_made and read == list(range(self.inputs)) and not written and not numbers:
-            return lambda *args: run(graph, count, [], args, [])
+        if as_made and self.read == list(range(self.inputs)) and not self.written:
+            return lambda *args: launch(graph, count, [], args, [])
+        numbers, read, written = map(_picker, (self.numbers, self.read, self.written))
 
         def call(*args: Any) -> list[Any]:
-            made = run(
-                graph,
-                count,
-                [args[i] for i in numbers],
-                [args[i] for i in read],
-                [args[i] for i in written],
-            )
+            made = launch(graph, count, numbers(args), read(args), written(args))
             if as_made:
                 return made
             # Inputs from the end: `~i` of what is reversed.
@@ -69,6 +64,13 @@ class Whole:
             return [None if place is None else pool[place] for place in results]
 
         return call
+
+
+def _picker(places: list[int]) -> Callable[[Sequence], Sequence]:
+    """Takes what stands at these places, faster than a comprehension does."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return lambda given: [given[place] for place in places]
 
 
 def run(graph: int, count: int, numbers: list, read: Sequence, written: list) -> list:
