@@ -24,6 +24,7 @@ __all__ = [
     "export",
     "fit",
     "no_new_compiles",
+    "profile",
     "reset_stats",
     "settings",
     "stats",
@@ -33,11 +34,13 @@ del torch
 
 
 def __getattr__(name: str) -> object:
-    """`export` and `fit`, whose imports would slow down every ``import torch``."""
+    """`export`, `fit` and `profile`, whose imports would slow down every ``import torch``."""
     import importlib
 
     if name == "export":
         return importlib.import_module("torch_tpu.export")
+    if name == "profile":
+        return importlib.import_module("torch_tpu._profile").profile
     if name == "fit":
         return importlib.import_module("torch_tpu._fit").fit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

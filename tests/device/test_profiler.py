@@ -1,9 +1,14 @@
 """The profiler sees what runs on the device."""
 
+import gzip
 import json
+import time
 
+import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
+
+import torch_tpu
 
 
 def test_calls_and_compiles_are_events():
@@ -54,3 +59,35 @@ def test_a_trace_for_tensorboard_has_graphs_and_lines(tmp_path):
         assert len(within) == 1
     lines = [e["name"] for e in spans if e.get("cat") == "python_function"]
     assert any("test_profiler.py" in line and "double_and_add" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_device_spans_and_host_gaps_are_in_the_trace(tmp_path, name):
+    x = torch.ones(300, 300, device="tpu")
+    double = torch.compile(lambda x: torch.tanh(x @ x) * 2, backend="tpu")
+    double(x)
+    with torch_tpu.profile(activities=[ProfilerActivity.CPU]) as profiled:
+        double(x)
+        torch.tpu.synchronize()
+        time.sleep(0.02)
+        x @ x
+    path = tmp_path / name
+    profiled.export_chrome_trace(str(path))
+    data = path.read_bytes()
+    events = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)["traceEvents"]
+    graph, product = (e for e in events if e.get("cat") == "kernel")
+    assert graph["name"].startswith("graph ") and product["name"] == "mm"
+    assert all("test_profiler.py:" in span["args"]["line"] for span in (graph, product))
+    assert graph["dur"] > 0 and product["dur"] > 0
+    (gap,) = [e for e in events if e.get("cat") == "host_gap"]
+    assert gap["dur"] >= 19e3 and gap["args"]["before"] == "mm"
+    assert graph["ts"] + graph["dur"] <= gap["ts"] + 1
+    # On the clock of the host's own events, to some microseconds.
+    calls = [e for e in events if e["name"] == "tpu::call"]
+    within = [c for c in calls if c["ts"] - 500 <= graph["ts"] <= c["ts"] + c["dur"] + 500]
+    assert len(within) == 1
+
+
+def test_without_a_profile_nothing_is_noted():
+    (torch.ones(3, device="tpu") + 1).cpu()
+    assert json.loads(torch_tpu._loader.native().stop_launches()) == []

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyImportError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use tpu_eager::runtime;
-use tpu_obs::{Error as SettingError, compiles, counters, memory, settings};
+use tpu_obs::{Error as SettingError, compiles, counters, launches, memory, settings};
 use tpu_ops::schema::{Schema, disagreements, plan};
 
 unsafe extern "C" {
@@ -47,6 +47,8 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(stats, m)?),
     |m| m.add_function(wrap_pyfunction!(reset_stats, m)?),
     |m| m.add_function(wrap_pyfunction!(compiled, m)?),
+    |m| m.add_function(wrap_pyfunction!(start_launches, m)?),
+    |m| m.add_function(wrap_pyfunction!(stop_launches, m)?),
     |m| m.add_function(wrap_pyfunction!(flush, m)?),
     |m| m.add_function(wrap_pyfunction!(setting_names, m)?),
     |m| m.add_function(wrap_pyfunction!(get_setting, m)?),
@@ -224,6 +226,19 @@ fn stats() -> PyResult<String> {
 #[pyfunction]
 fn compiled() -> PyResult<String> {
     serde_json::to_string(&compiles::list())
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// Begins to note what runs on the devices.
+#[pyfunction]
+fn start_launches() {
+    launches::start();
+}
+
+/// Ends that: the launches, as JSON.
+#[pyfunction]
+fn stop_launches() -> PyResult<String> {
+    serde_json::to_string(&launches::stop())
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 

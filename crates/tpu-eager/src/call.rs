@@ -16,7 +16,7 @@ use std::sync::{
 use tpu_exec::{Module, Request, Tier};
 use tpu_hlo::{DType, Number, Precision, Settings, Slot, Type};
 use tpu_obs::{
-    settings,
+    launches, settings,
     show::{self, Topic},
 };
 use tpu_ops::{Arg as OpArg, Op, Param, schema::Plan};
@@ -331,14 +331,27 @@ impl Call<'_, '_> {
             None => Outputs::new(),
             Some(program) => {
                 let mut args = self.bind(runtime, gathered, entry, program.module())?;
+                let start = launches::begin();
                 let result = program.launch(&mut args);
                 if result.is_err() {
                     give_back(entry, gathered, args);
                 }
-                result?
+                let outputs = result?;
+                self.note(start, &outputs);
+                outputs
             }
         };
         self.settle(runtime, gathered, entry, outputs)
+    }
+
+    /// Notes a launch for the profile that is taken, if one is.
+    fn note(&self, start: Option<u64>, outputs: &Outputs) {
+        if let (Some(start), Some(first)) = (start, outputs.first()) {
+            let name = self.kernel.plan.op.name;
+            let running = launches::note(start, name, self.host.line(), first.device());
+            // One whose end nobody tells is left out of the trace.
+            let _ = first.on_ready(move || running.end());
+        }
     }
 
     /// The program's arguments. Storages give their buffers away last, when nothing can fail any

@@ -6,6 +6,7 @@
 
 pub mod compiles;
 pub mod counters;
+pub mod launches;
 pub mod memory;
 mod setting;
 pub mod settings;

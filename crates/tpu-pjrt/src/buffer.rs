@@ -195,6 +195,14 @@ impl Buffer {
             .unwrap_or(true)
     }
 
+    /// Runs `callback` once the contents are there or cannot come, on whatever thread finishes them.
+    ///
+    /// # Errors
+    /// Whatever the plugin reports; `callback` is dropped.
+    pub fn on_ready(&self, callback: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.ready_event()?.on_ready(callback)
+    }
+
     /// Blocks until the contents are there.
     ///
     /// # Errors
