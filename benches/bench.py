@@ -1,10 +1,12 @@
 """Ratios of the device to torch's CPU eager mode, measured in the same run.
 
-    cargo x bench [WORKLOAD...]
+    cargo x bench [WORKLOAD...] [--jax PYTHON]
 
 Steady: both devices take turns in one process; a ratio is formed inside a turn, and the median of
 the turns is printed. Cold and warm: the first step in a new process, with an empty program cache
 and with the one that the cold process left. Absolute times say little on a shared machine.
+``compiled:NAME`` is a workload through ``torch.compile`` (``compiled.py``), ``launch`` the cost of
+one compiled call (``launch.py``); with a Python that has JAX, both stand beside ``jax.jit``.
 """
 
 import argparse
@@ -18,6 +20,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import compiled
+import launch
 import workloads
 
 TURNS = 7
@@ -116,28 +120,79 @@ def table(rows):
     return "\n".join(lines)
 
 
+def names_of(given):
+    """Eager workloads, compiled ones, and whether launches are measured."""
+    known = [*workloads.ALL, *(f"compiled:{name}" for name in workloads.COMPILED), "launch"]
+    for name in given:
+        if name not in known:
+            sys.exit(f"no workload `{name}`; there are {', '.join(known)}")
+    chosen = given or known
+    graphs = [name for name in workloads.COMPILED if f"compiled:{name}" in chosen]
+    return [name for name in workloads.ALL if name in chosen], graphs, "launch" in chosen
+
+
+def eager(names):
+    """The table of eager workloads."""
+    rows = []
+    for name in names:
+        rows.append(measure(name))
+        note(f"{name}: {rows[-1]['ratio']:.2f} times CPU eager")
+    return table(rows)
+
+
+def graphs(names, jax):
+    """The table of compiled workloads."""
+    rows = []
+    for name in names:
+        rows.append(compiled.measure(name, workloads.COMPILED[name], jax))
+        ratios = (f"{who} {compiled.ratio(rows[-1], who)}" for who in ("jax", "eager", "inductor"))
+        note(f"{name}: compiled, to {', to '.join(ratios)}")
+    return compiled.table(rows)
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def head():
+    """What the file of numbers says before its tables."""
+    import torch
+
+    return (
+        "# Numbers\n\nMeasured by `cargo x bench --write docs/numbers.md` with XLA's CPU plugin "
+        f"and torch {torch.__version__} on {os.cpu_count()} cores. Ratios are medians of "
+        f"{TURNS} turns in which all took part; absolute times say little on a shared "
+        "machine. Nothing here speaks about TPUs.\n\n"
+    )
+
+
+COMPILED = (
+    "Through `torch.compile`, the optimizer as it is; in JAX the whole step is one program. Each in "
+    "a process of its own. Peaks are resident memory above what the process held after imports, "
+    "compilation included.\n\n"
+)
+LAUNCH = "A call of a compiled graph, guards aside, with PJRT's part (the least of many).\n\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", nargs="*", default=[], metavar="WORKLOAD")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--write", help="also write the table into this file")
+    parser.add_argument("--jax", metavar="PYTHON", help="an interpreter that can import jax")
+    parser.add_argument("--write", help="also write the tables into this file")
     options = parser.parse_args()
     if options.child:
         return child(options.child)
-    rows = []
-    for name in options.workload or workloads.ALL:
-        rows.append(measure(name))
-        print(f"{name}: {rows[-1]['ratio']:.2f} times CPU eager", file=sys.stderr, flush=True)
-    text = table(rows)
+    names, compiled_names, launches = names_of(options.workload)
+    parts = [eager(names)] if names else []
+    if compiled_names:
+        parts.append(COMPILED + graphs(compiled_names, options.jax))
+    if launches:
+        parts.append(LAUNCH + launch.table(launch.measure(options.jax)))
+    text = "\n\n".join(parts)
     print(text)
     if options.write:
-        head = (
-            "# Numbers\n\nMeasured by `cargo x bench --write docs/numbers.md` with XLA's CPU plugin "
-            f"and torch {rows[0]['torch']} on {os.cpu_count()} cores. Ratios are medians of "
-            f"{TURNS} turns in which both took part; absolute times say little on a shared "
-            "machine. Nothing here speaks about TPUs.\n\n"
-        )
-        pathlib.Path(options.write).write_text(head + text + "\n")
+        pathlib.Path(options.write).write_text(head() + text + "\n")
     return None
 
 
