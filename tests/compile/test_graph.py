@@ -190,6 +190,36 @@ def test_a_graph_is_cut_at_a_custom_operator(device):
     assert count == 3
 
 
+def test_a_whole_training_step_is_one_program():
+    torch.manual_seed(0)
+    start = {"w": torch.randn(8, 3), "b": torch.zeros(8)}
+    x, y = torch.randn(5, 3), torch.randn(5, 8)
+
+    def losses(device, wrap):
+        p = {k: v.clone().to(device) for k, v in start.items()}
+        m, v = ({k: torch.zeros_like(t) for k, t in p.items()} for _ in range(2))
+        here, there = x.to(device), y.to(device)
+
+        def loss_of(p):
+            return functional.mse_loss(functional.linear(here, p["w"], p["b"]), there)
+
+        def step():
+            g, loss = torch.func.grad_and_value(loss_of)(p)
+            for k in p:
+                m[k].mul_(0.9).add_(g[k], alpha=0.1)
+                v[k].mul_(0.999).addcmul_(g[k], g[k], value=0.001)
+                p[k].addcdiv_(m[k], v[k].sqrt().add_(1e-8), value=-0.01)
+            return loss
+
+        step = wrap(step)
+        return [step().item() for _ in range(3)], step
+
+    got, step = losses("tpu", lambda step: torch.compile(step, backend="tpu"))
+    expected, _ = losses("cpu", lambda step: step)
+    assert got == pytest.approx(expected, rel=1e-5)
+    assert launches(step)[1] == 1
+
+
 def test_autocast(device):
     def call(x, w):
         with torch.autocast(x.device.type, torch.bfloat16):

@@ -3,6 +3,7 @@
 import functools
 
 import torch
+import torch._inductor.inductor_prims  # registers `prims.fma`
 from torch._decomp import core_aten_decompositions, get_decompositions, register_decomposition
 
 from torch_tpu._loader import native
@@ -56,3 +57,9 @@ def _randint_low(low, high, size, dtype=torch.int64, layout=None, device=None, p
 @_own([aten.randint.default])
 def _randint(high, size, dtype=torch.int64, layout=None, device=None, pin_memory=None):
     return aten.random(torch.empty(size, dtype=dtype, device=device), 0, high)
+
+
+# Dynamo itself writes `addcmul` and its like so.
+@_own(torch.ops.prims.fma.default)
+def _fma(x, y, z):
+    return aten.add(aten.mul(x, y), z)
