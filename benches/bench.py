@@ -167,7 +167,7 @@ def head():
 
 
 COMPILED = (
-    "Through `torch.compile`, the optimizer as it is; in JAX the whole step is one program. Each in "
+    "Through `torch.compile`, the optimizer as it is except in `mlp_whole`; in JAX the whole step is one program. Each in "
     "a process of its own. Peaks are resident memory above what the process held after imports, "
     "compilation included.\n\n"
 )

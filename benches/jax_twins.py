@@ -151,6 +151,9 @@ def mlp_train(p, ids, x):
     return adamw(loss_of, p)
 
 
+mlp_whole = mlp_train
+
+
 def _conv(x, w, stride, pad):
     layout = ("NHWC", "HWIO", "NHWC")
     return lax.conv_general_dilated(x, w, (stride,) * 2, [(pad,) * 2] * 2, dimension_numbers=layout)

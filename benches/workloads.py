@@ -140,6 +140,30 @@ def mlp_train(device, wrap=_same):
     return _trainer(lambda: torch.nn.functional.mse_loss(model(x), y), optimizer, wrap)
 
 
+def mlp_whole(device, wrap=_same):
+    """The same step as one function: gradients by torch.func, and the update of AdamW."""
+    model, x, y = _mlp(device), _noise(device, 64, 512), torch.zeros(64, 512).to(device)
+    p = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    m, v = ({name: torch.zeros_like(tensor) for name, tensor in p.items()} for _ in range(2))
+    count = torch.zeros((), device=device)
+
+    def loss_of(p):
+        return torch.nn.functional.mse_loss(torch.func.functional_call(model, p, (x,)), y)
+
+    def step():
+        gradients, loss = torch.func.grad_and_value(loss_of)(p)
+        count.add_(1)
+        first, second = 1 - 0.9**count, (1 - 0.999**count).sqrt()
+        for name, g in gradients.items():
+            m[name].mul_(0.9).add_(g, alpha=0.1)
+            v[name].mul_(0.999).addcmul_(g, g, value=0.001)
+            change = m[name] / (v[name].sqrt() / second + 1e-8)
+            p[name].mul_(1 - 1e-5).sub_(1e-3 / first * change)
+        return loss
+
+    return wrap(step)
+
+
 class _Block(torch.nn.Module):
     def __init__(self, before, after, stride):
         super().__init__()
@@ -206,5 +230,11 @@ def generate(device):
 
 # Name, and how many steps make one measurement.
 ALL = {"add": 4000, "chain": 400, "llama_forward": 4, "llama_train": 2, "generate": 1}
-COMPILED = {"mlp_train": 50, "llama_forward": 8, "llama_train": 3, "bert_forward": 4}
+COMPILED = {
+    "mlp_train": 50,
+    "mlp_whole": 50,
+    "llama_forward": 8,
+    "llama_train": 3,
+    "bert_forward": 4,
+}
 COMPILED["resnet_train"] = 1
