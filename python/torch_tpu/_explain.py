@@ -50,6 +50,8 @@ class Compile:
         program: Its number in this process.
         key: The hash of its module, types and options.
         what: The operator, or the graph as ``graph 3``.
+        sizes: For a graph that leaves sizes open (``dynamic=True``, ``mark_dynamic``): the bucket
+            that the program serves, or why each size has a program of its own.
         line: The line of Python that asked for it; empty where none is known.
         tier: ``quick`` or ``full``.
         types: Types of its arguments and results.
@@ -68,6 +70,7 @@ class Compile:
     program: int
     key: str
     what: str
+    sizes: str
     line: str
     tier: str
     types: str
@@ -90,6 +93,7 @@ class Compile:
         where = f" at {self.line}" if self.line else ""
         head = f"program {self.program}: {self.what}{where}, {verb} in {self.seconds:.3f} s"
         rest = [f"{self.cause}: {self.reason}", self.instead, self.recompile]
+        rest.append(f"sizes: {self.sizes}" if self.sizes else "")
         rest.append("not kept on disk: the plugin cannot serialise it" if self.lost else "")
         if self.advice:
             rest.append(f"advice: {self.advice}")
@@ -126,6 +130,8 @@ def _explained(row: dict) -> Compile:
 def _advice(row: dict) -> str:
     if row["disk"] == "loaded":
         return ""
+    if row["sizes"].startswith("for a bucket") and row["cause"] == "shape":
+        return "one program for each bucket of sizes: torch.tpu.buckets(...) chooses them"
     if row["disk"] in _DISK_ADVICE:
         return _DISK_ADVICE[row["disk"]]
     if row["instead"] and row["cause"] not in ("options", "tier"):

@@ -2,7 +2,7 @@
 use parking_lot::RwLock;
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use tpu_eager::{Kernel, OptionValue, runtime};
+use tpu_eager::{Kernel, OptionValue, Symbols, runtime};
 use tpu_graph::{Artifact, Graph, servant};
 use tpu_ops::{Lower, Op};
 
@@ -22,8 +22,8 @@ type Options<'py> = Vec<(String, Bound<'py, PyAny>)>;
 pub(crate) fn add_graph(json: &str, options: Options<'_>) -> PyResult<usize> {
     let options = options.into_iter().map(option).collect::<PyResult<_>>()?;
     let graph = Graph::parse(json).map_err(|e| PyNotImplementedError::new_err(e.to_string()))?;
-    let fresh = graph.outputs.len();
-    Ok(keep("graph", graph, fresh, options))
+    let (fresh, open) = (graph.outputs.len(), graph.open_sizes());
+    Ok(keep("graph", graph, fresh, options, open))
 }
 
 /// Takes a program in the form of [`Artifact`], and gives an id as `add_graph` does.
@@ -32,7 +32,7 @@ pub(crate) fn add_program(description: &str, text: &str) -> PyResult<usize> {
     let program = Artifact::parse(description, text);
     let program = program.map_err(|e| PyValueError::new_err(e.to_string()))?;
     let fresh = program.fresh();
-    Ok(keep("exported", program, fresh, Vec::new()))
+    Ok(keep("exported", program, fresh, Vec::new(), None))
 }
 
 fn keep(
@@ -40,13 +40,22 @@ fn keep(
     lower: impl Lower + 'static,
     fresh: usize,
     options: Vec<(String, OptionValue)>,
+    open: Option<Result<Symbols, String>>,
 ) -> usize {
     let mut graphs = GRAPHS.write();
     let id = graphs.len();
     let name = Box::leak(format!("{kind} {id}").into_boxed_str());
     let op: &'static Op = Box::leak(Box::new(Op::new(name, Box::leak(Box::new(lower)))));
-    graphs.push(Box::leak(Box::new(Kernel::graph(op, fresh, options))));
+    graphs.push(Box::leak(Box::new(Kernel::graph(op, fresh, options, open))));
     id
+}
+
+/// What became of a graph's open sizes, if it has some: why each has a program of its own, if that
+/// is so, and the capacities of each program for a bucket.
+#[pyfunction]
+pub(crate) fn graph_sizes(id: i64) -> Option<(Option<String>, Vec<Vec<i64>>)> {
+    let told = find(id)?.told()?;
+    Some((told.exact, told.capacities))
 }
 
 /// Asks the compiler whether it takes these options; opens the device. Raises `ValueError` with

@@ -57,6 +57,7 @@ const FUNCTIONS: &[AddTo] = &[
     |m| m.add_function(wrap_pyfunction!(crate::graph::add_graph, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::graph::add_program, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::graph::graph_refusal, m)?),
+    |m| m.add_function(wrap_pyfunction!(crate::graph::graph_sizes, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::ahead::lower_graph, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::ahead::compile_ahead, m)?),
     |m| m.add_function(wrap_pyfunction!(crate::ahead::compiler_environment, m)?),

@@ -1,6 +1,7 @@
 //! Calls: from a key to a launch.
 use crate::{
     Arg, Cell, Error, Result,
+    bucket::Open,
     gather::Gathered,
     lower::{Entry, Lowered, lower, lower_count},
     overlap,
@@ -14,7 +15,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 use tpu_exec::{Module, Request, Tier};
-use tpu_hlo::{DType, Number, Precision, Settings, Slot, Type};
+use tpu_hlo::{DType, Number, Precision, Settings, Slot, Symbols, Type};
 use tpu_obs::{
     launches, settings,
     show::{self, Topic},
@@ -36,6 +37,8 @@ pub struct Kernel {
     multiplies: AtomicBool,
     /// For a whole graph, which is worth the compiler's full effort: XLA flags of its own.
     graph: Option<Vec<(String, OptionValue)>>,
+    /// For a graph, its sizes that only a launch knows.
+    pub(crate) open: Option<Open>,
 }
 
 impl Kernel {
@@ -49,13 +52,20 @@ impl Kernel {
             params,
             multiplies: AtomicBool::new(false),
             graph: None,
+            open: None,
         }
     }
 
     /// A kernel for a graph of `torch.compile` with `fresh` new results. It is called with two
     /// things for the caller, the numbers, the tensors it reads and those it writes. It is compiled
-    /// with these XLA flags beside the common ones.
-    pub fn graph(op: &'static Op, fresh: usize, options: Vec<(String, OptionValue)>) -> Self {
+    /// with these XLA flags beside the common ones. `open` says which of its sizes only a launch
+    /// knows, if some are, or why it has to be compiled for each size all the same.
+    pub fn graph(
+        op: &'static Op,
+        fresh: usize,
+        options: Vec<(String, OptionValue)>,
+        open: Option<std::result::Result<Symbols, String>>,
+    ) -> Self {
         let plan = Plan {
             op,
             args: vec![2, 3],
@@ -67,6 +77,7 @@ impl Kernel {
         Self {
             graph: Some(options),
             multiplies: AtomicBool::new(true),
+            open: open.map(Open::new),
             ..Self::new(plan)
         }
     }
@@ -173,6 +184,9 @@ impl Call<'_, '_> {
         if self.kernel.multiplies.load(Relaxed) {
             context.settings.precision = self.host.precision();
         }
+        if let Some(outcome) = self.run_in_bucket(runtime, &context)? {
+            return Ok(outcome);
+        }
         let mut gathered = Gathered::new(self.kernel, self.args, &context);
         self.kernel.plan.op.check(&gathered.own)?;
         let mut counts = Vec::new();
@@ -251,7 +265,7 @@ impl Call<'_, '_> {
         Ok(counts)
     }
 
-    fn entry(
+    pub(crate) fn entry(
         &self,
         runtime: &Runtime,
         gathered: &mut Gathered<'_>,
@@ -296,9 +310,11 @@ impl Call<'_, '_> {
             text: module.text,
         };
         let name = self.kernel.plan.op.name;
+        let sizes = self.sizes_of(&entry);
         let request = Request {
             options: self.kernel.graph.as_deref().unwrap_or_default(),
             what: name,
+            sizes: &sizes,
             line: &|| self.host.line(),
             interrupted: &|| self.host.interrupted(),
             ..Request::new(&module, self.tier(&module))
@@ -318,7 +334,7 @@ impl Call<'_, '_> {
         }
     }
 
-    fn launch(
+    pub(crate) fn launch(
         &self,
         runtime: &Runtime,
         gathered: &mut Gathered<'_>,
@@ -374,6 +390,10 @@ impl Call<'_, '_> {
                 Slot::Buffer(i) => gathered.inputs[i as usize].buffer()?,
                 Slot::SEED => random(runtime, seed)?,
                 Slot::OFFSET => random(runtime, offset)?,
+                Slot::Size(i) => {
+                    let size = Number::Int(gathered.sizes[i as usize]);
+                    runtime.numbers.buffer(runtime, size, *dtype)?
+                }
                 Slot::Number(i) => {
                     let number = gathered.numbers[i as usize];
                     runtime.numbers.buffer(runtime, number, *dtype)?
@@ -409,9 +429,10 @@ impl Call<'_, '_> {
         for fresh in &entry.fresh {
             cells.push(fresh.as_ref().map(|f| match f.nbytes {
                 0 => Cell::undefined(0),
-                nbytes => match outputs.next() {
-                    Some(buffer) => Cell::holding(buffer, nbytes),
-                    None => Cell::undefined(nbytes),
+                nbytes => match (outputs.next(), &f.room) {
+                    (Some(buffer), Some(room)) => Cell::padded(buffer, Arc::clone(room), nbytes),
+                    (Some(buffer), None) => Cell::holding(buffer, nbytes),
+                    (None, _) => Cell::undefined(nbytes),
                 },
             }));
         }

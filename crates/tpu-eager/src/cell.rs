@@ -1,5 +1,5 @@
 //! Storages.
-use crate::{Error, Result, element_type, runtime};
+use crate::{Error, Result, element_type, padded, padded::Room, runtime};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{
     Arc,
@@ -23,11 +23,16 @@ pub struct Cell {
 enum Value {
     Undefined,
     Held(Arc<Buffer>),
+    /// A buffer that is larger than the tensor in it.
+    Padded(Arc<Buffer>, Arc<Room>),
     /// A running program has been given the buffer to overwrite.
     Taken,
     /// That program failed.
     Lost,
 }
+
+/// A buffer, and how the tensor lies in it if it is larger.
+pub(crate) type Held = (Arc<Buffer>, Option<Arc<Room>>);
 
 impl Cell {
     /// A storage of `nbytes` bytes that takes no device memory yet.
@@ -46,6 +51,13 @@ impl Cell {
         }
     }
 
+    /// A storage of `nbytes` bytes that lie in `buffer` with room.
+    pub(crate) fn padded(buffer: Arc<Buffer>, room: Arc<Room>, nbytes: usize) -> Self {
+        let cell = Self::undefined(nbytes);
+        cell.set_padded(buffer, room);
+        cell
+    }
+
     /// Size in bytes.
     pub fn nbytes(&self) -> usize {
         self.nbytes.load(Relaxed)
@@ -62,16 +74,39 @@ impl Cell {
         }
     }
 
-    /// The buffer, if the storage has ever been written.
+    /// The buffer, if the storage has ever been written. One with room is cut to size first, and
+    /// stays so.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], or what cutting meets.
+    pub fn get(&self) -> Result<Option<Arc<Buffer>>> {
+        let mut value = self.settled();
+        let exact = match &*value {
+            Value::Held(buffer) => return Ok(Some(Arc::clone(buffer))),
+            Value::Padded(buffer, room) => padded::cut(buffer, room)?,
+            Value::Undefined | Value::Taken => return Ok(None),
+            Value::Lost => return Err(Error::Lost),
+        };
+        *value = Value::Held(Arc::clone(&exact));
+        Ok(Some(exact))
+    }
+
+    /// The buffer as it is, with its room if it has some.
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub fn get(&self) -> Result<Option<Arc<Buffer>>> {
-        match &*self.settled() {
-            Value::Held(buffer) => Ok(Some(Arc::clone(buffer))),
-            Value::Undefined | Value::Taken => Ok(None),
-            Value::Lost => Err(Error::Lost),
-        }
+    pub(crate) fn held(&self) -> Result<Option<Held>> {
+        Ok(match &*self.settled() {
+            Value::Held(buffer) => Some((Arc::clone(buffer), None)),
+            Value::Padded(buffer, room) => Some((Arc::clone(buffer), Some(Arc::clone(room)))),
+            Value::Undefined | Value::Taken => None,
+            Value::Lost => return Err(Error::Lost),
+        })
+    }
+
+    /// Puts a buffer with room into the storage.
+    pub(crate) fn set_padded(&self, buffer: Arc<Buffer>, room: Arc<Room>) {
+        *self.value.lock() = Value::Padded(buffer, room);
     }
 
     /// The buffer; zeros of type `undefined` when the storage was never written.

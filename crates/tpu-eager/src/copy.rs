@@ -1,5 +1,7 @@
 //! Copies between host and device, and between storages without a program.
-use crate::{Cell, Result, Tensor, element_type, gather::view_of, runtime, view::View};
+use crate::{
+    Cell, Result, Tensor, element_type, gather::view_of, padded::cut_on_host, runtime, view::View,
+};
 use std::sync::Arc;
 use tpu_hlo::Dims;
 use tpu_obs::counters;
@@ -40,8 +42,12 @@ pub enum HostBytes {
 pub fn host_bytes(cell: &Cell) -> Result<HostBytes> {
     let runtime = runtime::get()?;
     runtime.synchronize()?;
-    let Some(buffer) = cell.get()? else {
-        return Ok(HostBytes::Copied(vec![0; cell.nbytes()]));
+    let buffer = match cell.held()? {
+        None => return Ok(HostBytes::Copied(vec![0; cell.nbytes()])),
+        Some((buffer, Some(room))) => {
+            return Ok(HostBytes::Copied(cut_on_host(&buffer, &room)?));
+        }
+        Some((buffer, None)) => buffer,
     };
     counters::d2h(buffer.size_bytes() as u64);
     if buffer.host_bytes()?.is_some() {

@@ -18,9 +18,23 @@ pub(crate) struct Input<'a> {
     /// What an undefined storage is read as: the tensor's own sizes if it is the whole, so that a
     /// program which overwrites it has nothing to read; else all elements in one dimension.
     whole: Option<&'a [i64]>,
+    /// Whether the buffer is larger than the tensor in it; other tensors of the storage do not see
+    /// it so.
+    padded: bool,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    /// A tensor with its buffer that has room; the lowering needs none.
+    pub(crate) fn padded(t: &Tensor<'a>, buffer: Option<Arc<Buffer>>) -> Self {
+        Self {
+            cell: t.cell,
+            held: buffer,
+            dtype: t.dtype,
+            whole: None,
+            padded: true,
+        }
+    }
+
     fn address(&self) -> usize {
         address(self.cell)
     }
@@ -76,6 +90,9 @@ pub(crate) type Key = SmallVec<[i64; 32]>;
 #[derive(Clone, Copy)]
 enum Tag {
     None,
+    Bucket,
+    Padded,
+    PaddedTarget,
     Tensor,
     Host,
     Tensors,
@@ -109,6 +126,8 @@ pub(crate) struct Gathered<'a> {
     pub(crate) numbers: SmallVec<[Number; 6]>,
     /// Numbers of the operator's own parameters, for its guard.
     pub(crate) own: SmallVec<[Number; 2]>,
+    /// Values of the program's sizes that only a launch knows.
+    pub(crate) sizes: SmallVec<[i64; 4]>,
 }
 
 /// The storages of a call, in the order of their slots.
@@ -126,26 +145,40 @@ impl<'a> Inputs<'a> {
     /// Slot of the storage that a tensor sees through `view`: one that comes twice has one.
     pub(crate) fn slot(&mut self, t: &Tensor<'a>, view: Option<&View>) -> u32 {
         self.find(t.cell).unwrap_or_else(|| {
-            let slot = self.list.len() as u32;
-            self.list.push(Input {
+            self.add(Input {
                 cell: t.cell,
                 held: t.cell.get().ok().flatten(),
                 dtype: t.dtype,
                 whole: view.is_none().then_some(t.sizes),
-            });
-            match self.list.len() {
-                Self::MANY => self.slots = self.list.iter().map(Input::address).zip(0..).collect(),
-                n if n > Self::MANY => drop(self.slots.insert(address(t.cell), slot)),
-                _ => {}
-            }
-            slot
+                padded: false,
+            })
         })
+    }
+
+    /// A slot of its own.
+    pub(crate) fn add(&mut self, input: Input<'a>) -> u32 {
+        let (slot, cell) = (self.list.len() as u32, input.cell);
+        let shared = !input.padded;
+        self.list.push(input);
+        match self.list.len() {
+            Self::MANY => {
+                let all = self.list.iter().zip(0..);
+                let shared = all.filter(|(input, _)| !input.padded);
+                self.slots = shared
+                    .map(|(input, slot)| (input.address(), slot))
+                    .collect();
+            }
+            n if n > Self::MANY && shared => drop(self.slots.insert(address(cell), slot)),
+            _ => {}
+        }
+        slot
     }
 
     fn find(&self, cell: &Cell) -> Option<u32> {
         if self.list.len() < Self::MANY {
             let mut known = self.list.iter();
-            return Some(known.position(|i| std::ptr::eq(i.cell, cell))? as u32);
+            let same = |i: &Input<'_>| !i.padded && std::ptr::eq(i.cell, cell);
+            return Some(known.position(same)? as u32);
         }
         self.slots.get(&address(cell)).copied()
     }
@@ -177,14 +210,21 @@ pub(crate) fn view_of(t: &Tensor<'_>) -> Option<View> {
 }
 
 impl<'a> Gathered<'a> {
-    pub(crate) fn new(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Self {
+    /// Of a call without arguments.
+    pub(crate) fn empty(kernel: &Kernel, context: &Context) -> Self {
         let mut g = Self {
             key: SmallVec::new(),
             inputs: Inputs::default(),
             numbers: SmallVec::new(),
             own: SmallVec::new(),
+            sizes: SmallVec::new(),
         };
         g.key.push(first(kernel, context));
+        g
+    }
+
+    pub(crate) fn new(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Self {
+        let mut g = Self::empty(kernel, context);
         for (param, index) in kernel.params.iter().zip(&kernel.plan.args) {
             g.argument(*param, args.get(*index).unwrap_or(&Arg::None));
         }
@@ -284,12 +324,39 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn tensor(&mut self, t: &Tensor<'a>) {
+    /// A tensor whose buffer has room; the capacities are in the key already.
+    pub(crate) fn padded(
+        &mut self,
+        t: &Tensor<'a>,
+        buffer: Arc<Buffer>,
+        order: impl Iterator<Item = usize>,
+    ) {
+        let bits = u8::from(t.conj) | u8::from(t.neg) << 1;
+        self.key
+            .push(Tag::Padded.word([t.dtype as u8, bits, 0], t.sizes.len()));
+        self.key.extend(order.map(|d| d as i64));
+        self.inputs.add(Input::padded(t, Some(buffer)));
+    }
+
+    /// A tensor that gets a buffer with room.
+    pub(crate) fn written_whole(&mut self, t: &Tensor<'a>, order: &[usize]) {
+        let head = Tag::PaddedTarget.word([t.dtype as u8, 0, 0], order.len());
+        self.key.push(head);
+        self.key.extend(order.iter().map(|d| *d as i64));
+    }
+
+    /// The bucket that the program is for.
+    pub(crate) fn bucket(&mut self, list: impl ExactSizeIterator<Item = i64>) {
+        self.part(Tag::Bucket, list.len());
+        self.key.extend(list);
+    }
+
+    pub(crate) fn tensor(&mut self, t: &Tensor<'a>) {
         let bits = u8::from(t.conj) | u8::from(t.neg) << 1;
         self.geometry(Tag::Tensor, bits, t);
     }
 
-    fn target(&mut self, t: &Tensor<'a>) {
+    pub(crate) fn target(&mut self, t: &Tensor<'a>) {
         self.geometry(Tag::Target, 0, t);
     }
 

@@ -4,6 +4,7 @@
 //! program of its signature, or lowers it once; reads through views, writes through views, casts
 //! into `out=` tensors and random state are all part of that one program.
 mod arg;
+mod bucket;
 mod call;
 mod cell;
 mod copy;
@@ -15,6 +16,7 @@ mod linalg;
 mod lower;
 mod numbers;
 mod overlap;
+mod padded;
 mod pending;
 mod philox;
 pub mod runtime;
@@ -22,6 +24,7 @@ mod spare;
 pub mod view;
 
 pub use arg::{Arg, Tensor};
+pub use bucket::Told;
 pub use call::{Call, Cells, Context, Host, Kernel, Outcome};
 pub use cell::Cell;
 pub use copy::{HostBytes, host_bytes, share, upload};
@@ -29,5 +32,5 @@ pub use dtype::{dtype_of, element_type, from_scalar_type, scalar_type};
 pub use error::{Error, Raise, Result};
 pub use lower::{Entry, Fresh};
 pub use tpu_exec::inventory;
-pub use tpu_hlo::{DType, Number, Precision, Settings};
+pub use tpu_hlo::{DType, Number, Precision, Settings, Symbols};
 pub use tpu_pjrt::{Buffer, OptionValue, is_forked};

@@ -1,19 +1,20 @@
 //! From a call's arguments to its program: reads, the operator, writes.
 use crate::{
-    Arg, Cell, Context, Kernel, Result, Tensor,
+    Arg, Cell, Context, Kernel, Result, Tensor, bucket,
     call::SMALL,
     gather::{Inputs, view_of},
     layout,
+    padded::Room,
     view::{View, reinterpret},
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tpu_exec::Program;
-use tpu_hlo::{Builder, DType, Dims, Module, Number, Slot, Type, Value};
+use tpu_hlo::{Atom, Builder, DType, Dims, Module, Number, Slot, Type, Value};
 use tpu_ops::{Arg as OpArg, Error as OpError, Layout, Outs, Param, promote};
 
 /// A compiled signature.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The program; `None` when there is nothing to compute.
     pub(crate) program: Option<Arc<Program>>,
@@ -32,6 +33,8 @@ pub struct Entry {
     pub(crate) checks: Vec<Arc<str>>,
     /// Random blocks that a launch draws.
     pub(crate) drawn: u64,
+    /// The program's sizes that only a launch knows.
+    pub(crate) atoms: Vec<Atom>,
 }
 
 /// Shape of a new tensor.
@@ -45,6 +48,11 @@ pub struct Fresh {
     pub strides: Dims,
     /// Bytes of the storage.
     pub nbytes: usize,
+    /// How sizes follow from those that only a launch knows; those above are then of no meaning
+    /// until it is there.
+    pub(crate) open: Option<bucket::Shape>,
+    /// How the tensor lies in its buffer, if that is larger.
+    pub(crate) room: Option<Arc<Room>>,
 }
 
 /// A lowered call that is not compiled yet.
@@ -53,18 +61,18 @@ pub(crate) struct Lowered {
     pub(crate) entry: Entry,
 }
 
-struct Lowering<'a> {
-    b: Builder,
-    inputs: Inputs<'a>,
+pub(crate) struct Lowering<'a> {
+    pub(crate) b: Builder,
+    pub(crate) inputs: Inputs<'a>,
     numbers: u32,
     /// Sizes and strides of the tensors read, for the layout of results.
-    operands: Vec<(Dims, Dims)>,
+    pub(crate) operands: Vec<(Dims, Dims)>,
     /// Their storages.
     read: Vec<&'a Cell>,
 }
 
 /// A mutated tensor, with the slots it was given.
-struct Target<'a> {
+pub(crate) struct Target<'a> {
     tensor: Tensor<'a>,
     slot: Option<u32>,
     view: Option<View>,
@@ -103,13 +111,7 @@ pub(crate) fn lower_count(kernel: &Kernel, args: &[Arg<'_>], context: &Context) 
 type Started<'a> = (Lowering<'a>, Vec<OpArg>, Vec<Target<'a>>);
 
 fn start<'a>(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Result<Started<'a>> {
-    let mut l = Lowering {
-        b: Builder::new(context.settings),
-        inputs: Inputs::default(),
-        numbers: 0,
-        operands: Vec::new(),
-        read: Vec::new(),
-    };
+    let mut l = Lowering::new(context);
     let mut op_args = Vec::with_capacity(kernel.params.len() + 1);
     for (param, index) in kernel.params.iter().zip(&kernel.plan.args) {
         op_args.push(l.argument(*param, args.get(*index).unwrap_or(&Arg::None))?);
@@ -124,6 +126,16 @@ fn start<'a>(kernel: &Kernel, args: &[Arg<'a>], context: &Context) -> Result<Sta
 }
 
 impl<'a> Lowering<'a> {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            b: Builder::new(context.settings),
+            inputs: Inputs::default(),
+            numbers: 0,
+            operands: Vec::new(),
+            read: Vec::new(),
+        }
+    }
+
     fn argument(&mut self, param: Param, arg: &Arg<'a>) -> Result<OpArg> {
         if matches!(param.ty, "*" | "Generator") {
             return Ok(OpArg::None);
@@ -174,7 +186,7 @@ impl<'a> Lowering<'a> {
         self.b.param(Slot::Number(slot), Type::scalar(dtype))
     }
 
-    fn tensor(&mut self, t: &Tensor<'a>) -> Result<Value> {
+    pub(crate) fn tensor(&mut self, t: &Tensor<'a>) -> Result<Value> {
         self.operands.push((t.sizes.into(), t.strides.into()));
         self.read.push(t.cell);
         if t.sizes.contains(&0) {
@@ -194,16 +206,21 @@ impl<'a> Lowering<'a> {
                 view.read(&mut self.b, base, offset)?
             }
         };
+        let x = self.conjugated(t, x)?;
+        if !t.is_contiguous() {
+            self.b.mark_strided(x);
+        }
+        Ok(x)
+    }
+
+    /// What is stored as the tensor reads it.
+    pub(crate) fn conjugated(&mut self, t: &Tensor<'a>, x: Value) -> Result<Value> {
         let x = if t.conj {
             conjugate(&mut self.b, x)?
         } else {
             x
         };
-        let x = if t.neg { self.b.negate(x) } else { x };
-        if !t.is_contiguous() {
-            self.b.mark_strided(x);
-        }
-        Ok(x)
+        Ok(if t.neg { self.b.negate(x) } else { x })
     }
 
     /// The storage's elements as the tensor's type, in any shape.
@@ -234,7 +251,7 @@ impl<'a> Lowering<'a> {
         targets
     }
 
-    fn target(&mut self, t: &Tensor<'a>) -> Target<'a> {
+    pub(crate) fn target(&mut self, t: &Tensor<'a>) -> Target<'a> {
         if t.sizes.contains(&0) {
             return Target {
                 tensor: *t,
@@ -255,7 +272,12 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn finish(mut self, kernel: &Kernel, outs: Outs, targets: &[Target<'a>]) -> Result<Lowered> {
+    pub(crate) fn finish(
+        mut self,
+        kernel: &Kernel,
+        outs: Outs,
+        targets: &[Target<'a>],
+    ) -> Result<Lowered> {
         let fresh = outs.len().saturating_sub(targets.len());
         let mut values = Vec::new();
         let mut new = Vec::with_capacity(fresh);
@@ -278,9 +300,15 @@ impl<'a> Lowering<'a> {
         let mut checks = Vec::new();
         for (bad, message) in self.b.take_checks() {
             values.push(bad);
+            let message = if self.b.is_padded() {
+                self.b.named_sizes(&message)
+            } else {
+                message
+            };
             checks.push(message.into());
         }
         let drawn = self.b.drawn();
+        let atoms = self.b.atoms().to_vec();
         let module = self.b.finish(&values, &aliases);
         let slots: Vec<(Slot, DType)> =
             module.inputs.iter().map(|i| (i.slot, i.ty.dtype)).collect();
@@ -303,6 +331,7 @@ impl<'a> Lowering<'a> {
             resize,
             checks,
             drawn,
+            atoms,
         };
         Ok(Lowered { module, entry })
     }
@@ -330,10 +359,18 @@ impl<'a> Lowering<'a> {
             return Ok(None);
         }
         let order = self.order(kernel, v);
-        let fresh = self.described(v, &order);
+        let mut fresh = self.described(v, &order);
         if fresh.nbytes > 0 {
             let permutation: Dims = order.iter().map(|d| *d as i64).collect();
-            values.push(self.b.transpose(v, &permutation)?);
+            let stored = self.b.transpose(v, &permutation)?;
+            fresh.open = bucket::Shape::of(&self.b, v, &order);
+            values.push(match &fresh.open {
+                None => stored,
+                Some(shape) => {
+                    let room = shape.room(self.b.atoms(), &[]);
+                    self.b.as_padded(stored, &room.dims())?
+                }
+            });
         }
         Ok(Some(fresh))
     }
@@ -369,6 +406,8 @@ impl<'a> Lowering<'a> {
             sizes: dims,
             strides,
             nbytes,
+            open: None,
+            room: None,
         }
     }
 

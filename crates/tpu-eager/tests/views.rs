@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(b.dims(x).to_vec(), g.sizes.clone());
         let got = run(&b.finish(&[x], &[]), |slot| match slot {
             Slot::Buffer(_) => upload(&values, &g.storage),
-            Slot::Number(_) | Slot::Spare(_) => upload(&[g.offset as i32], &[]),
+            Slot::Number(_) | Slot::Spare(_) | Slot::Size(_) => upload(&[g.offset as i32], &[]),
         });
         let want: Vec<i32> = positions(&g).into_iter().map(|at| values[at]).collect();
         prop_assert_eq!(got, want);
@@ -170,7 +170,7 @@ proptest! {
         let got = run(&b.finish(&[x], &[]), |slot| match slot {
             Slot::Buffer(0) => upload(&values, &g.storage),
             Slot::Buffer(_) => upload(&new, &g.sizes),
-            Slot::Number(_) | Slot::Spare(_) => upload(&[g.offset as i32], &[]),
+            Slot::Number(_) | Slot::Spare(_) | Slot::Size(_) => upload(&[g.offset as i32], &[]),
         });
         for (at, v) in at.iter().zip(&new) {
             values[*at] = *v;

@@ -155,6 +155,7 @@ impl Programs {
                     canonical,
                     module: Arc::new(request.module.clone()),
                     what: request.what.to_owned(),
+                    sizes: request.sizes.to_owned(),
                     line: (request.line)(),
                 };
                 let to_fill = Arc::clone(&coming);

@@ -15,6 +15,8 @@ pub struct Request<'a> {
     pub options: &'a [(String, OptionValue)],
     /// What the program does, for people: an operator, or a graph as `graph 3`.
     pub what: &'a str,
+    /// Which sizes a graph's program is for, for people; empty where that is no question.
+    pub sizes: &'a str,
     /// The line of source that asks, as `train.py:12`. Only called for a program that is not in
     /// memory, and by the thread that asks.
     pub line: &'a dyn Fn() -> String,
@@ -30,6 +32,7 @@ impl<'a> Request<'a> {
             tier,
             options: &[],
             what: "",
+            sizes: "",
             line: &String::new,
             interrupted: &|| false,
         }

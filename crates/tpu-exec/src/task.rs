@@ -26,6 +26,7 @@ pub(crate) struct Task {
     pub(crate) canonical: String,
     pub(crate) module: Arc<Module>,
     pub(crate) what: String,
+    pub(crate) sizes: String,
     pub(crate) line: String,
 }
 
@@ -145,6 +146,7 @@ impl Task {
             program: program.id,
             key: self.key.hex(),
             what: self.what.clone(),
+            sizes: self.sizes.clone(),
             line: self.line.clone(),
             tier: self.tier.word(),
             types: self.module.types(),

@@ -10,9 +10,10 @@ mod control;
 mod lower;
 mod parse;
 mod signature;
+mod symbols;
 
 pub use artifact::Artifact;
-pub use parse::{Argument, Graph, Node, Output, Place, servant};
+pub use parse::{Argument, Extent, Graph, Node, Output, Place, servant};
 pub use signature::{Program, Signature, TensorType};
 
 /// Why a graph cannot be lowered.

@@ -1,5 +1,5 @@
 //! From a graph to one program.
-use crate::{Argument, Graph, Node, Output};
+use crate::{Argument, Graph, Node, Output, symbols};
 use tpu_hlo::{Builder, DType, Dims, Number, Value};
 use tpu_ops::{Arg, Error, Lower, Outs, Param, Result};
 
@@ -11,6 +11,8 @@ pub(crate) enum Item {
     Tensor(Value),
     Tensors(Outs),
     Number(Number),
+    /// A number that follows from sizes which only a launch knows.
+    Scalar(Value),
 }
 
 /// Names of nodes that are no operators.
@@ -48,7 +50,14 @@ impl Graph {
             if let Some(at) = &node.at {
                 b.set_location(&at.name, &at.file, at.line);
             }
-            let item = run.node(b, node).map_err(|error| (Some(i), error))?;
+            if b.is_padded() {
+                b.mark(i as u32);
+            }
+            let item = run.node(b, node);
+            let item = item.map_err(|error| (Some(i), symbols::named(b, node, error)))?;
+            if b.is_padded() {
+                symbols::agree(b, node, &item).map_err(|error| (Some(i), error))?;
+            }
             run.items.push(item);
         }
         self.results(b, &run).map_err(|error| (None, error))
@@ -110,6 +119,11 @@ impl Run<'_> {
                 Ok(Item::Number(Number::Int(size.copied().unwrap_or(1))))
             }
             ("sym_numel", [x]) => Ok(Item::Number(Number::Int(b.ty(self.value(x)?).numel()))),
+            (_, _) if b.is_padded() && node.size.is_some() => {
+                let size = node.size.as_ref().map(|size| b.number_of(&size.size()));
+                Ok(Item::Number(Number::Int(size.unwrap_or_default())))
+            }
+            (op, args) if b.is_padded() => symbols::arithmetic(b, self, op, args),
             (op, args) => {
                 let numbers = args.iter().map(|a| self.number(a));
                 arithmetic(op, &numbers.collect::<Result<Vec<_>>>()?).map(Item::Number)
@@ -162,7 +176,7 @@ impl Run<'_> {
         let scalars = params.iter().zip(&node.args);
         let scalars = scalars.filter(|(p, a)| p.ty == "Scalar" && !matches!(a, Argument::None));
         let mut own = Vec::new();
-        for (param, arg) in scalars {
+        for (param, arg) in scalars.filter(|(_, a)| self.scalar(a).is_none()) {
             let n = self.number(arg)?;
             if !param.bound.fixes(n) {
                 own.push(n);
@@ -202,17 +216,36 @@ impl Run<'_> {
                 let list = self.numbers(arg)?;
                 Arg::Scalars(list.into_iter().map(|n| b.weak(n)).collect())
             }
+            _ if self.scalar(arg).is_some() => self.scalar(arg).map_or(Arg::None, Arg::Scalar),
             _ => match self.number(arg)? {
                 n if param.bound.fixes(n) => Arg::Number(n),
+                Number::Int(n) if b.depends(n) => Arg::Scalar(b.weak_size(n)?),
                 n => Arg::Scalar(b.weak(n)),
             },
         })
     }
 
+    /// A number that only a launch knows.
+    pub(crate) fn scalar(&self, arg: &Argument) -> Option<Value> {
+        match arg {
+            Argument::Node { node } => match self.items.get(*node) {
+                Some(Item::Scalar(v)) => Some(*v),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn tensor_or_number(&self, b: &mut B, arg: &Argument) -> Result<Value> {
+        if let Some(v) = self.scalar(arg) {
+            return Ok(v);
+        }
         match self.value(arg) {
             Ok(v) => Ok(v),
-            Err(_) => Ok(b.weak(self.number(arg)?)),
+            Err(_) => match self.number(arg)? {
+                Number::Int(n) if b.depends(n) => Ok(b.weak_size(n)?),
+                n => Ok(b.weak(n)),
+            },
         }
     }
 
@@ -248,7 +281,7 @@ impl Run<'_> {
         }
     }
 
-    fn number(&self, arg: &Argument) -> Result<Number> {
+    pub(crate) fn number(&self, arg: &Argument) -> Result<Number> {
         Ok(match arg {
             Argument::Bool(x) => Number::Bool(*x),
             Argument::Int(x) => Number::Int(*x),
@@ -307,8 +340,30 @@ pub(crate) fn dtype_of(name: &str) -> Result<DType> {
     known.ok_or_else(|| malformed("an unknown dtype"))
 }
 
+/// Python's arithmetic on floats that follow from sizes.
+fn of_floats(op: &str, numbers: &[Number]) -> Result<Number> {
+    let floats: Vec<f64> = numbers.iter().map(|n| n.to_f64()).collect();
+    let x = match (op, floats.as_slice()) {
+        ("python.add", [x, y]) => x + y,
+        ("python.sub", [x, y]) => x - y,
+        ("python.mul", [x, y]) => x * y,
+        ("python.truediv", [x, y]) => x / y,
+        ("python.pow", [x, y]) => x.powf(*y),
+        ("python.neg", [x]) => -x,
+        ("python.float", [x]) => *x,
+        ("python.max", [x, y]) => x.max(*y),
+        ("python.min", [x, y]) => x.min(*y),
+        _ => return Err(malformed(&format!("`{op}` on numbers"))),
+    };
+    Ok(Number::Float(x))
+}
+
 /// Python's arithmetic on sizes.
 fn arithmetic(op: &str, numbers: &[Number]) -> Result<Number> {
+    let float = |n: &Number| matches!(n, Number::Float(_));
+    if matches!(op, "python.truediv" | "python.float") || numbers.iter().any(float) {
+        return of_floats(op, numbers);
+    }
     let ints: Vec<i64> = numbers.iter().map(|n| n.to_i64()).collect();
     let div = |x: i64, y: i64| {
         let q = x.checked_div(y)?;

@@ -12,6 +12,12 @@ pub struct Graph {
     pub outputs: Vec<Option<Output>>,
     /// Nodes whose values are written into the tensors of the call's second list, in its order.
     pub written: Vec<usize>,
+    /// How many symbols occur in sizes.
+    #[serde(default)]
+    pub symbols: usize,
+    /// Why sizes cannot be left open when the graph is compiled, if they cannot.
+    #[serde(default)]
+    pub exact: Option<String>,
 }
 
 /// A call.
@@ -32,8 +38,29 @@ pub struct Node {
     /// The bodies of control flow, whose inputs are the operands in their order.
     #[serde(default)]
     pub graphs: Vec<Graph>,
+    /// In a graph with symbols the sizes of the tensor that it gives.
+    #[serde(default)]
+    pub sizes: Option<Vec<Extent>>,
+    /// In a graph with symbols the number that it gives.
+    #[serde(default)]
+    pub size: Option<Extent>,
     #[serde(skip)]
     pub(crate) row: Option<&'static Op>,
+}
+
+/// A size.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Extent {
+    /// `3`
+    Known(i64),
+    /// `{"factor": 2, "atoms": [[1, [0, 1]]]}`: twice what symbol 0 and 1 make together.
+    Open {
+        /// What is known.
+        factor: i64,
+        /// For each factor that is not the constant, and symbols with their coefficients.
+        atoms: Vec<(i64, Vec<(u32, i64)>)>,
+    },
 }
 
 /// Where a call comes from.

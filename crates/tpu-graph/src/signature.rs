@@ -125,8 +125,8 @@ impl Graph {
         let parameter = |slot| match slot {
             Slot::SEED => Parameter::Seed,
             Slot::Buffer(i) => Parameter::Tensor(i as usize),
-            // The one number that is left; only eager launches have spares.
-            Slot::Number(_) | Slot::Spare(_) => Parameter::Offset,
+            // The one number that is left; only launches have spares, and sizes that are open.
+            Slot::Number(_) | Slot::Spare(_) | Slot::Size(_) => Parameter::Offset,
         };
         Program {
             text,

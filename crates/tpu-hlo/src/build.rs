@@ -15,6 +15,8 @@ pub enum Slot {
     Number(u32),
     /// Memory for the n-th result, with nothing in it.
     Spare(u32),
+    /// The n-th of [`Builder::atoms`], a size that only the launch knows.
+    Size(u32),
 }
 
 impl Slot {
@@ -115,6 +117,7 @@ pub struct Builder {
     /// ` loc(...)` of what is appended; empty where nobody asks.
     location: String,
     functions: String,
+    pub(crate) padding: crate::padding::Padding,
 }
 
 impl Builder {
@@ -179,6 +182,14 @@ impl Builder {
     /// A number known now whose dtype gives way in type promotion, like [`Builder::number`]'s.
     pub fn weak(&mut self, n: Number) -> Value {
         let v = self.constant(n, n.dtype(), &[]);
+        self.values[v.0 as usize].weak = true;
+        v
+    }
+
+    /// `v`, a scalar, as a value whose dtype gives way in type promotion.
+    pub fn weakened(&mut self, v: Value) -> Value {
+        let ty = self.ty(v).clone();
+        let v = self.emit("stablehlo.reshape", &[v], "", ty);
         self.values[v.0 as usize].weak = true;
         v
     }
@@ -295,7 +306,8 @@ impl Builder {
     fn write_types(&mut self, operands: &[Value]) {
         for (i, o) in operands.iter().enumerate() {
             let sep = if i > 0 { ", " } else { "" };
-            let _ = write!(self.body, "{sep}{}", self.values[o.0 as usize].ty);
+            let ty = self.physical(&self.values[o.0 as usize].ty);
+            let _ = write!(self.body, "{sep}{ty}");
         }
     }
 
@@ -303,6 +315,16 @@ impl Builder {
         for _ in 0..self.depth + 2 {
             self.body.push_str("  ");
         }
+    }
+
+    /// Bytes of text so far; `None` inside a region.
+    pub(crate) fn body_len(&self) -> Option<usize> {
+        (self.depth == 0).then_some(self.body.len())
+    }
+
+    /// The body's text so far.
+    pub fn text(&self) -> &str {
+        &self.body
     }
 
     /// Appends one op with one result. `attrs` is printed between operands and types: properties
@@ -319,6 +341,7 @@ impl Builder {
         attrs: &str,
         types: &[Type],
     ) -> SmallVec<[Value; 2]> {
+        self.expect_exact(op, operands, types);
         let id = self.values.len() as u32;
         let outs: SmallVec<[Value; 2]> = match types {
             [ty] => smallvec::smallvec![self.push(ty.clone(), Name::Result(id))],
@@ -339,10 +362,12 @@ impl Builder {
         self.body.push_str(" : (");
         self.write_types(operands);
         self.body.push_str(") -> ");
-        if types.len() == 1 {
-            let _ = writeln!(self.body, "{}{}", types[0], self.location);
+        let shown = |ty: &Type| self.physical(ty).to_string();
+        if let [ty] = types {
+            let ty = shown(ty);
+            let _ = writeln!(self.body, "{ty}{}", self.location);
         } else {
-            let list: Vec<String> = types.iter().map(Type::to_string).collect();
+            let list: Vec<String> = types.iter().map(shown).collect();
             let _ = writeln!(self.body, "({}){}", list.join(", "), self.location);
         }
         outs
@@ -375,6 +400,7 @@ impl Builder {
             let id = self.values.len() as u32;
             values.push(self.push(ty.clone(), Name::Result(id)));
             let sep = if i == 0 { "^bb0(" } else { ", " };
+            let ty = self.physical(ty);
             let _ = write!(self.body, "{sep}%{id}: {ty}");
         }
         self.body
@@ -391,7 +417,8 @@ impl Builder {
     /// A constant of shape `dims`, every element `x` converted to `dtype`.
     pub fn constant(&mut self, x: Number, dtype: DType, dims: &[i64]) -> Value {
         let ty = Type::new(dtype, dims);
-        let attrs = format!(" <{{value = dense<{}> : {ty}}}>", x.literal(dtype));
+        let shown = self.physical(&ty);
+        let attrs = format!(" <{{value = dense<{}> : {shown}}}>", x.literal(dtype));
         self.emit("stablehlo.constant", &[], &attrs, ty)
     }
 
@@ -499,11 +526,8 @@ impl Builder {
         let body = std::mem::replace(&mut self.body, "module {\n  func.func public @main(".into());
         for (n, v) in params.iter().enumerate() {
             let sep = if n > 0 { ", " } else { "" };
-            let _ = write!(
-                self.body,
-                "{sep}%p{}: {}",
-                v.0, self.values[v.0 as usize].ty
-            );
+            let ty = self.physical(self.ty(*v)).into_owned();
+            let _ = write!(self.body, "{sep}%p{}: {ty}", v.0);
             if let Some(o) = aliases.iter().position(|a| *a == Some(n)) {
                 let _ = write!(self.body, " {{tf.aliasing_output = {o} : i32}}");
             }
@@ -525,10 +549,11 @@ impl Builder {
         };
         let inputs = params.iter().map(|v| Input {
             slot: slot(v),
-            ty: self.ty(*v).clone(),
+            ty: self.physical(self.ty(*v)).into_owned(),
         });
         let inputs = inputs.collect();
-        let outputs = outs.iter().map(|v| self.ty(*v).clone()).collect();
+        let outputs = outs.iter().map(|v| self.physical(self.ty(*v)).into_owned());
+        let outputs = outputs.collect();
         Module {
             text: self.body,
             inputs,

@@ -80,6 +80,8 @@ impl Builder {
         let mut out: Dims = dims.batch.0.iter().map(|i| a[*i as usize]).collect();
         out.extend(free(&a, &dims.batch.0, &dims.contract.0));
         out.extend(free(&b, &dims.batch.1, &dims.contract.1));
+        let x = self.zero_behind(x, &dims.contract.0)?;
+        let y = self.zero_behind(y, &dims.contract.1)?;
         if self.settings.tpu && matches!(dtype, DType::I64 | DType::U64) {
             return self.sum_of_products(x, y, &dims, dtype, out);
         }

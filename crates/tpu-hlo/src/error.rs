@@ -21,6 +21,14 @@ pub enum Error {
         /// The attribute that does not fit.
         attr: Dims,
     },
+    /// What would show elements behind a logical size.
+    #[error("`{op}`: {why}")]
+    Padded {
+        /// StableHLO name of the op.
+        op: &'static str,
+        /// What it would do.
+        why: &'static str,
+    },
 }
 
 /// Result with this crate's [`Error`].

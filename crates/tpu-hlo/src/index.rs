@@ -49,6 +49,12 @@ impl Builder {
         if slice_sizes.len() != self.rank(x) {
             return Err(self.misfit("stablehlo.gather", x, slice_sizes));
         }
+        let from = self.dims(x);
+        let part = |i: usize| slice_sizes[i] != from[i] && slice_sizes[i] != 1;
+        if (0..from.len()).any(|i| self.is_growing(from[i]) && part(i)) {
+            self.refuse_padding("`gather` of a part of a padded dimension");
+        }
+        self.expect_in_order(&from, &dims.start_index_map);
         let mut batch = self.dims(indices);
         if (dims.index_vector_dim as usize) < batch.len() {
             batch.remove(dims.index_vector_dim as usize);
@@ -87,10 +93,29 @@ impl Builder {
         let attrs = format!(
             " <{{dimension_numbers = #stablehlo.gather<{numbers}>, \
              indices_are_sorted = false, slice_sizes = {}}}>",
-            array(slice_sizes)
+            array(&self.capacities(slice_sizes))
         );
         let ty = self.ty(x).with_dims(&out);
         Ok(self.emit("stablehlo.gather", &[x, indices], &attrs, ty))
+    }
+
+    /// An index counts elements, and has to be their place.
+    fn expect_in_order(&mut self, dims: &[i64], axes: &[i64]) {
+        if !axes.iter().all(|a| self.is_in_order(dims[*a as usize])) {
+            self.refuse_padding("an index into merged dimensions that are padded");
+        }
+    }
+
+    /// Indices that behind a logical size are out of bounds, so that nothing is written there.
+    fn nowhere_behind(&mut self, indices: Value, index_vector_dim: i64) -> Result<Value> {
+        if !self.is_padded() {
+            return Ok(indices);
+        }
+        let nowhere = self.highest(self.dtype(indices));
+        let batch: Dims = (0..self.rank(indices) as i64)
+            .filter(|i| *i != index_vector_dim)
+            .collect();
+        self.fill_behind(indices, &batch, nowhere)
     }
 
     /// `stablehlo.scatter` of `updates` into `x`; `body` gets the present and the new element.
@@ -105,6 +130,8 @@ impl Builder {
         body: impl FnOnce(&mut Self, Value, Value) -> Result<Value, E>,
     ) -> Result<Value, E> {
         let ty = self.ty(x).clone();
+        self.expect_in_order(&ty.dims, &dims.scatter_dims_to_operand_dims);
+        let indices = self.nowhere_behind(indices, dims.index_vector_dim)?;
         // XLA's CPU compiler fuses what computes the updates into the scatter's loop, and there
         // gives wrong elements for some of it (arc tangents).
         let updates = self.optimization_barrier(updates);

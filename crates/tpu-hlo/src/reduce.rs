@@ -71,7 +71,11 @@ impl Builder {
         axes: &[i64],
         body: impl FnOnce(&mut Self, &[Value], &[Value]) -> Result<SmallVec<[Value; 2]>, E>,
     ) -> Result<SmallVec<[Value; 2]>, E> {
-        let (region, types) = self.fold_region(xs, inits, body)?;
+        let mut xs: SmallVec<[Value; 2]> = xs.into();
+        for (x, init) in xs.iter_mut().zip(inits) {
+            *x = self.fill_behind(*x, axes, *init)?;
+        }
+        let (region, types) = self.fold_region(&xs, inits, body)?;
         let kept: Dims = self
             .ty(xs[0])
             .dims
@@ -82,7 +86,7 @@ impl Builder {
             .collect();
         let outs: Vec<Type> = types.iter().map(|t| t.with_dims(&kept)).collect();
         let attrs = format!(" <{{dimensions = {}}}> ({region})", array(axes));
-        let operands = [xs, inits].concat();
+        let operands = [&xs, inits].concat();
         Ok(self.emit_n("stablehlo.reduce", &operands, &attrs, &outs))
     }
 
@@ -126,6 +130,9 @@ impl Builder {
         window: &Window,
         body: impl FnOnce(&mut Self, &[Value], &[Value]) -> Result<SmallVec<[Value; 2]>, E>,
     ) -> Result<SmallVec<[Value; 2]>, E> {
+        if self.is_padded() {
+            self.expect_still(window, &self.dims(xs[0]));
+        }
         let (region, types) = self.fold_region(xs, inits, body)?;
         let dims = window.output(&self.dims(xs[0]));
         let outs: Vec<Type> = types.iter().map(|t| t.with_dims(&dims)).collect();
@@ -140,6 +147,17 @@ impl Builder {
         );
         let operands = [xs, inits].concat();
         Ok(self.emit_n("stablehlo.reduce_window", &operands, &attrs, &outs))
+    }
+
+    /// A window may not move over a padded dimension.
+    fn expect_still(&mut self, window: &Window, dims: &[i64]) {
+        let moves = |i: usize| {
+            (window.dimensions[i], window.padding[i]) != (1, (0, 0))
+                || (window.strides[i], window.base_dilations[i]) != (1, 1)
+        };
+        if (0..dims.len()).any(|i| self.is_growing(dims[i]) && moves(i)) {
+            self.refuse_padding("a window over a padded dimension");
+        }
     }
 
     /// `stablehlo.reduce_window` with an op of two scalars, as `Builder::maximum`.
@@ -200,6 +218,9 @@ impl Builder {
     ) -> Result<SmallVec<[Value; 2]>, E> {
         let n = xs.len();
         let types: Vec<Type> = xs.iter().map(|x| self.ty(*x).clone()).collect();
+        if self.is_growing(types[0].dims[dim as usize]) {
+            self.refuse_padding("`sort` along a padded dimension");
+        }
         let args: Vec<Type> = xs
             .iter()
             .flat_map(|x| [Type::scalar(self.dtype(*x)), Type::scalar(self.dtype(*x))])

@@ -17,6 +17,9 @@ impl Builder {
         if *self.ty(x) == ty {
             return Ok(x);
         }
+        if self.is_padded() {
+            return self.reshape_padded(x, dims);
+        }
         if ty.numel() != self.ty(x).numel() {
             return Err(self.misfit("stablehlo.reshape", x, dims));
         }
@@ -76,6 +79,18 @@ impl Builder {
         strides: &[i64],
     ) -> Result<Value> {
         let from = self.dims(x);
+        let part = |i: &usize| (start[*i], limit[*i]) != (0, from[*i]) || strides[*i] != 1;
+        let open = |i: &usize| {
+            [start[*i], limit[*i], from[*i]]
+                .iter()
+                .any(|n| self.depends(*n))
+        };
+        if self.is_padded()
+            && start.len() == from.len()
+            && let Some(i) = (0..from.len()).find(|i| part(i) && open(i))
+        {
+            return self.slice_around(x, i, (start, limit, strides));
+        }
         let fits = start.len() == from.len()
             && (0..from.len()).all(|i| {
                 0 <= start[i] && start[i] <= limit[i] && limit[i] <= from[i] && strides[i] > 0
@@ -89,14 +104,30 @@ impl Builder {
         if dims == from {
             return Ok(x);
         }
+        let (from, limit) = (self.capacities(&from), self.capacities(limit));
+        debug_assert!(limit.iter().zip(&from).all(|(l, n)| l <= n));
         let attrs = format!(
             " <{{start_indices = {}, limit_indices = {}, strides = {}}}>",
             array(start),
-            array(limit),
+            array(&limit),
             array(strides)
         );
         let ty = self.ty(x).with_dims(&dims);
         Ok(self.emit("stablehlo.slice", &[x], &attrs, ty))
+    }
+
+    /// A slice that takes a part of dimension `dim`, which is padded, and then of the others.
+    fn slice_around(
+        &mut self,
+        x: Value,
+        dim: usize,
+        (start, limit, strides): (&[i64], &[i64], &[i64]),
+    ) -> Result<Value> {
+        let x = self.slice_padded(x, dim, (start[dim], limit[dim], strides[dim]))?;
+        let (mut start, mut limit, mut strides): (Dims, Dims, Dims) =
+            (start.into(), limit.into(), strides.into());
+        (start[dim], limit[dim], strides[dim]) = (0, self.dims(x)[dim], 1);
+        self.slice(x, &start, &limit, &strides)
     }
 
     /// Elements `start..limit` of dimension `dim`.
@@ -115,9 +146,16 @@ impl Builder {
         if start.len() != from.len() || from.iter().zip(sizes).any(|(d, s)| s > d) {
             return Err(self.misfit("stablehlo.dynamic_slice", x, sizes));
         }
+        if from
+            .iter()
+            .zip(sizes)
+            .any(|(d, s)| d != s && self.is_growing(*d))
+        {
+            self.refuse_padding("a slice at a run-time position of a padded dimension");
+        }
         let mut operands = vec![x];
         operands.extend_from_slice(start);
-        let attrs = format!(" <{{slice_sizes = {}}}>", array(sizes));
+        let attrs = format!(" <{{slice_sizes = {}}}>", array(&self.capacities(sizes)));
         let ty = self.ty(x).with_dims(sizes);
         Ok(self.emit("stablehlo.dynamic_slice", &operands, &attrs, ty))
     }
@@ -132,6 +170,10 @@ impl Builder {
         let (to, part) = (self.dims(x), self.dims(update));
         if start.len() != to.len() || part.len() != to.len() {
             return Err(self.misfit("stablehlo.dynamic_update_slice", x, &part));
+        }
+        let grows = |(d, s): (&i64, &i64)| d != s && (self.is_growing(*d) || self.is_growing(*s));
+        if to.iter().zip(&part).any(grows) {
+            self.refuse_padding("a write at a run-time position of a padded dimension");
         }
         let mut operands = vec![x, update];
         operands.extend_from_slice(start);
@@ -158,6 +200,15 @@ impl Builder {
         if dims == from && low.iter().all(|l| *l == 0) {
             return Ok(x);
         }
+        let moved = |i: &usize| low[*i] != 0 || dims[*i] != from[*i];
+        let grows = |i: &usize| moved(i) && (self.depends(from[*i]) || self.depends(dims[*i]));
+        if let Some(i) = self
+            .is_padded()
+            .then(|| (0..from.len()).find(grows))
+            .flatten()
+        {
+            return self.pad_around(x, value, i, (low, high, interior));
+        }
         let attrs = format!(
             " <{{edge_padding_low = {}, edge_padding_high = {}, interior_padding = {}}}>",
             array(low),
@@ -166,6 +217,23 @@ impl Builder {
         );
         let ty = self.ty(x).with_dims(&dims);
         Ok(self.emit("stablehlo.pad", &[x, value], &attrs, ty))
+    }
+
+    /// Padding of dimension `dim`, which is padded already or becomes so, and then of the others.
+    fn pad_around(
+        &mut self,
+        x: Value,
+        value: Value,
+        dim: usize,
+        (low, high, interior): (&[i64], &[i64], &[i64]),
+    ) -> Result<Value> {
+        if interior[dim] != 0 {
+            return Err(self.misfit("stablehlo.pad", x, interior));
+        }
+        let x = self.pad_padded(x, value, dim, (low[dim], high[dim]))?;
+        let (mut low, mut high): (Dims, Dims) = (low.into(), high.into());
+        (low[dim], high[dim]) = (0, 0);
+        self.pad(x, value, &low, &high, interior)
     }
 
     /// `stablehlo.concatenate` along `dim`; operands agree in all other dimensions (C2).
@@ -184,12 +252,21 @@ impl Builder {
             }
             ty.dims[dim as usize] += next[dim as usize];
         }
+        if xs
+            .iter()
+            .any(|x| self.is_growing(self.dims(*x)[dim as usize]))
+        {
+            return self.concatenate_padded(xs, dim as usize, &ty);
+        }
         let attrs = format!(" <{{dimension = {dim} : i64}}>");
         Ok(self.emit("stablehlo.concatenate", xs, &attrs, ty))
     }
 
     /// `stablehlo.iota`: each element is its index along `dim`.
     pub fn iota(&mut self, dtype: DType, dims: &[i64], dim: i64) -> Value {
+        if !self.is_in_order(dims[dim as usize]) {
+            self.refuse_padding("positions in merged dimensions that are padded");
+        }
         let attrs = format!(" <{{iota_dimension = {dim} : i64}}>");
         self.emit("stablehlo.iota", &[], &attrs, Type::new(dtype, dims))
     }
@@ -197,6 +274,9 @@ impl Builder {
     /// `stablehlo.reverse` along `axes`.
     pub fn reverse(&mut self, x: Value, axes: &[i64]) -> Value {
         let ty = self.ty(x).clone();
+        if axes.iter().any(|d| self.is_growing(ty.dims[*d as usize])) {
+            self.refuse_padding("`reverse` of a padded dimension");
+        }
         let attrs = format!(" <{{dimensions = {}}}>", array(axes));
         self.emit("stablehlo.reverse", &[x], &attrs, ty)
     }

@@ -16,6 +16,9 @@ pub struct Record {
     pub key: String,
     /// The operator, or the graph as `graph 3`.
     pub what: String,
+    /// Which sizes a graph's program is for: a bucket of them, or one alone and why; empty where
+    /// the graph leaves no size open.
+    pub sizes: String,
     /// The line of Python that asked for it, as `train.py:12`; empty where there is none.
     pub line: String,
     /// `quick` or `full`.

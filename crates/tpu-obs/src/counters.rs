@@ -61,6 +61,10 @@ pub struct Snapshot {
     pub h2d_bytes: u64,
     /// Bytes copied from a device to the host.
     pub d2h_bytes: u64,
+    /// Tensors that were given room, through the host, for a program of a bucket.
+    pub padded: u64,
+    /// Tensors that were cut to size, through the host, for other programs.
+    pub cut: u64,
 }
 
 /// Compiles by effort.
@@ -145,6 +149,8 @@ cells!(
     evictions,
     h2d_bytes,
     d2h_bytes,
+    padded,
+    cut,
 );
 
 static FALLBACKS: Mutex<BTreeMap<String, Fallback>> = Mutex::new(BTreeMap::new());
@@ -229,6 +235,16 @@ pub fn d2h(bytes: u64) {
     add(&CELLS.d2h_bytes, bytes);
 }
 
+/// Counts a tensor that is given room for a program of a bucket.
+pub fn padded() {
+    add(&CELLS.padded, 1);
+}
+
+/// Counts a tensor that is cut to size.
+pub fn cut() {
+    add(&CELLS.cut, 1);
+}
+
 /// Counts one run of `op` (as `aten::name.overload`) on the CPU, which moved `bytes`.
 ///
 /// Returns how often it ran there before (since the last [`reset`]), for a warning the first time.
@@ -269,6 +285,8 @@ pub fn snapshot() -> Snapshot {
         fallbacks: FALLBACKS.lock().clone(),
         h2d_bytes: read(&c.h2d_bytes),
         d2h_bytes: read(&c.d2h_bytes),
+        padded: read(&c.padded),
+        cut: read(&c.cut),
     }
 }
 

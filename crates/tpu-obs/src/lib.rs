@@ -12,4 +12,4 @@ mod setting;
 pub mod settings;
 pub mod show;
 
-pub use setting::{Error, Kind, Setting, Source, Variable};
+pub use setting::{Buckets, Error, Kind, Setting, Source, Variable};

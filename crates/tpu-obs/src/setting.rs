@@ -44,6 +44,42 @@ pub enum Kind {
     Path,
     /// Any text.
     Text,
+    /// `powers`, `exact`, or rising whole numbers separated by commas.
+    Buckets,
+}
+
+/// Which capacities sizes that only a launch knows are rounded up to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Buckets {
+    /// None: every size has a program of its own.
+    Exact,
+    /// Powers of two, from 8 on.
+    Powers,
+    /// These, in rising order. A larger size has a program of its own.
+    List(Vec<u32>),
+}
+
+impl Buckets {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        match word {
+            "exact" => return Some(Self::Exact),
+            "powers" => return Some(Self::Powers),
+            _ => {}
+        }
+        let list = word.split(',').map(|n| n.trim().parse().ok());
+        let list: Vec<u32> = list.collect::<Option<_>>()?;
+        let rising = list[0] > 0 && list.windows(2).all(|w| w[0] < w[1]);
+        rising.then_some(Self::List(list))
+    }
+
+    /// The room that a size is given.
+    pub fn capacity(&self, n: i64) -> Option<i64> {
+        match self {
+            Self::Exact => None,
+            Self::Powers => Some((n.max(8) as u64).next_power_of_two() as i64),
+            Self::List(list) => list.iter().map(|c| i64::from(*c)).find(|c| *c >= n),
+        }
+    }
 }
 
 /// An environment variable that a setting listens to.
@@ -149,7 +185,7 @@ impl Setting {
             Kind::Bool => if number != 0 { "true" } else { "false" }.to_owned(),
             Kind::Bytes => bytes_text(number),
             Kind::Count => number.to_string(),
-            Kind::Path | Kind::Text => self.text.read().clone(),
+            Kind::Path | Kind::Text | Kind::Buckets => self.text.read().clone(),
         }
     }
 
@@ -192,6 +228,9 @@ impl Setting {
             Kind::Count => "a whole number".to_owned(),
             Kind::Path => "a path on a local file system".to_owned(),
             Kind::Text => "text".to_owned(),
+            Kind::Buckets => {
+                "`powers`, `exact`, or rising whole numbers as `128,512,2048`".to_owned()
+            }
         }
     }
 
@@ -232,6 +271,7 @@ impl Setting {
             // `gs://` and its like, which the original took, are not paths.
             Kind::Path => (!word.contains("://")).then_some(0),
             Kind::Text => Some(0),
+            Kind::Buckets => Buckets::parse(&word).map(|_| 0),
         };
         number.filter(|n| *n != UNREAD).ok_or_else(|| Error::Value {
             name: self.name,

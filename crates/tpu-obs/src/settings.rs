@@ -4,7 +4,7 @@
 //!
 //! The typed functions below the table cost one relaxed load where the value is a number.
 
-use crate::setting::{Error, Kind, Setting, Variable, quoted};
+use crate::setting::{Buckets, Error, Kind, Setting, Variable, quoted};
 use crate::show::Topic;
 use std::path::PathBuf;
 
@@ -146,6 +146,16 @@ pub static NEW_COMPILES: Setting = Setting::new(
     "What happens when a program is neither in memory nor on disk: it is compiled, or it raises \
      `RuntimeError` and says what is new about it (`torch_tpu.no_new_compiles()`).",
 );
+/// Row `buckets`.
+pub static BUCKETS: Setting = Setting::new(
+    "buckets",
+    &[var("TORCH_TPU_BUCKETS")],
+    Kind::Buckets,
+    "powers",
+    "What sizes that `torch.compile` leaves open are rounded up to, so that a program serves many: \
+     powers of two from 8 on (`powers`), these numbers, or nothing (`exact`). A size above the \
+     last number has a program of its own.",
+);
 /// Row `matmul_precision`.
 pub static MATMUL_PRECISION: Setting = Setting::new(
     "matmul_precision",
@@ -256,6 +266,7 @@ pub static ALL: &[&Setting] = &[
     &EAGER_MODE,
     &CHECK_BOUNDS,
     &NEW_COMPILES,
+    &BUCKETS,
     &MATMUL_PRECISION,
     &SHOW,
     &BACKTRACE,
@@ -291,6 +302,12 @@ pub fn fallback() -> Fallback {
 /// Whether the compiler may run.
 pub fn new_compiles() -> NewCompiles {
     NewCompiles::of(&NEW_COMPILES)
+}
+
+/// What open sizes are rounded up to.
+pub fn buckets() -> Buckets {
+    let word = BUCKETS.get().trim().to_ascii_lowercase();
+    Buckets::parse(&word).unwrap_or(Buckets::Powers)
 }
 
 /// How ops are run.

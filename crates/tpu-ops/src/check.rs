@@ -89,7 +89,7 @@ pub fn bounds_where(
     message: impl Into<String>,
 ) -> Result<()> {
     let index = b.convert(index, DType::I64);
-    let (first, end) = (b.full_like(index, low), b.full_like(index, high));
+    let (first, end) = (b.size_like(index, low)?, b.size_like(index, high)?);
     let below = b.compare(index, Direction::LT, first)?;
     let above = b.compare(index, Direction::GE, end)?;
     let mut outside = b.or(below, above)?;

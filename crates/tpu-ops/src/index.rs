@@ -51,7 +51,7 @@ pub(crate) fn narrow(b: &mut B, index: Value, size: i64) -> Value {
 
 /// Counts negative positions from the end.
 pub(crate) fn wrap(b: &mut B, index: Value, size: i64) -> Result<Value> {
-    let (zero, end) = (b.full_like(index, 0), b.full_like(index, size));
+    let (zero, end) = (b.full_like(index, 0), b.size_like(index, size)?);
     let negative = b.compare(index, Direction::LT, zero)?;
     let wrapped = b.add(index, end)?;
     Ok(b.select(negative, wrapped, index)?)

@@ -6,7 +6,7 @@ use crate::{
     index::take_along,
     op::{Plain, op},
     pointwise::implemented,
-    promote::{cast, opmath, result_type},
+    promote::{cast, opmath, result_type, widen},
 };
 use std::marker::PhantomData;
 use tpu_hlo::{Builder, DType, Dims, Direction, Number, Value};
@@ -70,7 +70,7 @@ impl Reduction {
         let axes: Dims = (0..b.rank(losses) as i64).collect();
         let mut sum = b.sum(losses, &axes)?;
         if self == Self::Mean {
-            let count = b.full_like(sum, b.ty(losses).numel() as f64);
+            let count = b.size_like(sum, b.ty(losses).numel())?;
             sum = b.divide(sum, count)?;
         }
         Ok(cast(b, sum, dtype))
@@ -117,7 +117,14 @@ fn loss_backward<const M: usize>(
 ) -> Result<Value> {
     let dtype = result_type(b, &[x, target])?;
     let dims = crate::promote::broadcast_shapes(&[&b.dims(x), &b.dims(target)])?;
-    let share = Reduction::new(reduction).share(dims.iter().product());
+    let (reduction, numel) = (Reduction::new(reduction), dims.iter().product());
+    let (grad, share) = if reduction == Reduction::Mean && b.depends(numel) {
+        let grad = widen(b, grad);
+        let count = b.size_like(grad, numel)?;
+        (b.divide(grad, count)?, 1.0)
+    } else {
+        (grad, reduction.share(numel))
+    };
     compute(
         b,
         dtype,

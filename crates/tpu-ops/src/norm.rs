@@ -61,7 +61,7 @@ fn count(b: &B, x: Value, axes: &[i64]) -> i64 {
 
 /// `x / n` for a number known now.
 fn divide_by(b: &mut B, x: Value, n: i64) -> Result<Value> {
-    let n = b.full_like(x, n as f64);
+    let n = b.size_like(x, n)?;
     Ok(b.divide(x, n)?)
 }
 

@@ -139,7 +139,7 @@ impl Fold {
         let dtype = b.dtype(x);
         let x = widen(b, x);
         let sum = self.sum(b, x)?;
-        let count = b.full_like(sum, self.count as f64);
+        let count = b.size_like(sum, self.count)?;
         let mean = b.divide(sum, count)?;
         Ok(cast(b, mean, dtype))
     }

@@ -47,6 +47,9 @@ pub(crate) fn scan(
 ) -> Result<Values> {
     let dims = b.dims(xs[0]);
     let n = dims[axis as usize];
+    if b.depends(n) {
+        return scan_padded(b, xs, axis, identity, combine);
+    }
     if n <= 1 || dims.contains(&0) {
         return Ok(xs.into());
     }
@@ -71,6 +74,26 @@ pub(crate) fn scan(
         let y = b.reshape(*y, &long)?;
         Ok(b.slice_dim(y, axis, 0, n)?)
     });
+    back.collect()
+}
+
+/// A scan of what is there: an element sees none behind it, so that the room behind the last one
+/// is scanned as well.
+fn scan_padded(
+    b: &mut B,
+    xs: &[Value],
+    axis: i64,
+    identity: &[Value],
+    combine: Combine<'_>,
+) -> Result<Values> {
+    let dims = b.dims(xs[0]);
+    ensure!(
+        b.is_in_order(dims[axis as usize]),
+        "a scan of merged dimensions that are padded"
+    );
+    let full: Values = xs.iter().map(|x| b.as_full(*x)).collect();
+    let scanned = scan(b, &full, axis, identity, combine)?;
+    let back = scanned.iter().map(|y| Ok(b.as_padded(*y, &dims)?));
     back.collect()
 }
 

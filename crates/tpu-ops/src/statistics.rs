@@ -75,13 +75,23 @@ fn spread(
     } else {
         0.0
     };
-    let left = left.max(0.0);
-    let left = b.full_like(sum, left);
+    let left = if b.depends(fold.count) {
+        degrees_of_freedom(b, sum, fold.count, n - left)?
+    } else {
+        b.full_like(sum, left.max(0.0))
+    };
     let mut y = b.divide(sum, left)?;
     if root {
         y = b.sqrt(y);
     }
     Ok((cast(b, y, dtype.real()), cast(b, mean, dtype)))
+}
+
+/// `max(n - correction, 0)`, where `n` is known at launch only.
+fn degrees_of_freedom(b: &mut B, like: Value, n: i64, correction: f64) -> Result<Value> {
+    let (n, correction) = (b.size_like(like, n)?, b.full_like(like, correction));
+    let (left, zero) = (b.subtract(n, correction)?, b.full_like(like, 0));
+    Ok(b.maximum(left, zero)?)
 }
 
 /// `|x|^2`, real.

@@ -64,7 +64,7 @@ fn conjugate(b: &mut B, x: Value) -> Result<Value> {
 
 /// One size may be -1: what is left.
 fn view(b: &mut B, x: Value, size: Dims) -> Result<Value> {
-    let numel = b.ty(x).numel();
+    let numel = b.numel(x);
     let known: i64 = size.iter().filter(|n| **n != -1).product();
     let fits = if size.contains(&-1) {
         known != 0 && numel % known == 0
@@ -165,7 +165,15 @@ fn slice(b: &mut B, x: Value, dim: i64, start: Size, end: Size, step: i64) -> Re
     let mut steps = hi.clone();
     lo.fill(0);
     steps.fill(1);
-    (lo[dim], hi[dim]) = bounds(start, end, hi[dim]);
+    // Of a size that only a launch knows it was seen when the graph was traced that it fits.
+    let open = |i: Size| i.is_some_and(|i| b.depends(i));
+    (lo[dim], hi[dim]) = match end {
+        Some(end) if open(Some(end)) && !b.depends(hi[dim]) => (start.unwrap_or(0), end),
+        _ if open(start) && !b.depends(hi[dim]) => {
+            (start.unwrap_or(0), bounds(None, end, hi[dim]).1)
+        }
+        _ => bounds(start, end, hi[dim]),
+    };
     steps[dim] = step;
     Ok(b.slice(x, &lo, &hi, &steps)?)
 }
@@ -219,10 +227,20 @@ fn unsqueeze(b: &mut B, x: Value, dim: i64) -> Result<Value> {
     Ok(b.reshape(x, &dims)?)
 }
 
+/// What lists every position it reads has to know them all.
+fn listed(b: &B, sizes: &[i64]) -> Result<()> {
+    ensure!(
+        !sizes.iter().any(|n| b.depends(*n)),
+        "its positions follow from sizes that only a launch knows"
+    );
+    Ok(())
+}
+
 fn diagonal(b: &mut B, x: Value, offset: i64, dim1: i64, dim2: i64) -> Result<Value> {
     let rank = b.rank(x);
     let (i, j) = (check::dim(dim1, rank)?, check::dim(dim2, rank)?);
     ensure!(i != j, "diagonal dimensions cannot be identical {i}, {j}");
+    listed(b, &b.dims(x))?;
     let rest = (0..rank as i64).filter(|d| *d != i && *d != j);
     let order: Dims = rest.chain([i, j]).collect();
     let x = b.transpose(x, &order)?;
@@ -250,6 +268,7 @@ fn unfold(b: &mut B, x: Value, dim: i64, size: i64, step: i64) -> Result<Value> 
     }
     let dim = check::dim(dim, rank)?;
     let n = b.dims(x)[dim as usize];
+    listed(b, &[n, size])?;
     ensure!(
         size <= n,
         "maximum size for tensor at dimension {dim} is {n} but size is {size}"
@@ -272,6 +291,7 @@ fn unfold(b: &mut B, x: Value, dim: i64, size: i64, step: i64) -> Result<Value> 
 
 /// Elements of `x`, whose own memory is row-major, by strides.
 fn as_strided(b: &mut B, x: Value, size: Dims, stride: Dims, offset: Size) -> Result<Value> {
+    listed(b, &size)?;
     let (at, n) = (positions(&size, &stride, offset), b.ty(x).numel());
     ensure!(
         at.iter().all(|i| (0..n).contains(i)),

@@ -144,10 +144,14 @@ def _steps(
 def _is_outside(node: Node, inside: set[Node]) -> bool:
     if not can_write(node):
         return True
+    value = node.meta.get("val")
+    if isinstance(value, (float, torch.SymFloat)):
+        # A program takes whole numbers only, and computes what follows from them.
+        return not all(user.op != "output" and can_write(user) for user in node.users)
     sources = [n for n in node.all_input_nodes if n in inside]
     if node.target is operator.getitem:
         return not sources
-    return not sources and not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+    return not sources and not isinstance(value, (torch.Tensor, tuple, list))
 
 
 def _merged(stretches: list) -> list:

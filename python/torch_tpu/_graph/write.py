@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from torch_tpu._graph import control
 from torch_tpu._graph.decompositions import aten, is_native, name_of
+from torch_tpu._graph.sizes import Sizes, depends_on_data
 
 # Operators that only make a tensor of one number, and that number; None: an argument. The shape
 # comes from the arguments, the dtype from the traced result.
@@ -50,6 +50,8 @@ _ARITHMETIC = {
     operator.mod: "mod",
     operator.pow: "pow",
     operator.neg: "neg",
+    operator.truediv: "truediv",
+    torch.sym_float: "float",
     torch.sym_max: "max",
     torch.sym_min: "min",
 }
@@ -110,7 +112,7 @@ def _depends_on_data(node: Node) -> bool:
     """Whether the size of a result is known only when it is there."""
     values = node.meta.get("val")
     values = values if isinstance(values, (tuple, list)) else [values]
-    return any(free_unbacked_symbols(v) for v in values if isinstance(v, torch.Tensor))
+    return any(depends_on_data(node, v) for v in values if isinstance(v, torch.Tensor))
 
 
 # What XLA has no element type for.
@@ -132,6 +134,7 @@ class Writer:
         self.read: list[Node] = []
         self.numbers: list[Node] = []
         self.written: dict[Node, int] = {}
+        self.sizes = Sizes()
 
     def add(self, node: Node) -> None:
         """Appends a call; one that makes nothing adds nothing."""
@@ -158,7 +161,12 @@ class Writer:
 
     def _graph(self, outputs: list[dict | None]) -> dict:
         written = list(self.written.values())
-        return {"nodes": self.nodes, "outputs": outputs, "written": written}
+        graph = {"nodes": self.nodes, "outputs": outputs, "written": written}
+        if self.sizes.count:
+            return graph | {"symbols": self.sizes.count, "exact": self.sizes.exact or None}
+        for entry in self.nodes:
+            entry.pop("sizes", None), entry.pop("size", None)
+        return graph
 
     def _place(self, node: Node | None, op: str, args: list, dtype: torch.dtype | None = None):
         entry = {"op": op, "args": args}
@@ -166,6 +174,8 @@ class Writer:
             entry["dtype"] = str(dtype).removeprefix("torch.")
         if self._at is not None:
             entry["at"] = self._at
+        if node is not None:
+            entry |= self.sizes.describe(node.name, node.meta.get("val"))
         self.nodes.append(entry)
         if node is not None:
             self.places[node] = len(self.nodes) - 1
@@ -198,7 +208,8 @@ class Writer:
         """The graph's input takes a new value; later readers see it."""
         target, source = node.args[:2]
         args = [self._argument(target), self._argument(source), False]
-        self.written[target] = self._place(None, "copy", args)
+        place = self.written[target] = self._place(None, "copy", args)
+        self.nodes[place] |= self.sizes.describe(target.name, target.meta["val"])
         self.places[node] = self.places[target] = self.written[target]
 
     def _call(self, node: Node) -> None:

@@ -89,6 +89,10 @@ struct Rules {
 fn scale_like(b: &mut B, rules: &Rules, embedding: i64, x: Value) -> Result<Value> {
     match rules.scale {
         Some(Scalar(scale)) => scalar_like(b, scale, x),
+        None if b.depends(embedding) => {
+            let size = b.size_like(x, embedding)?;
+            Ok(b.rsqrt(size))
+        }
         None => Ok(b.full_like(x, 1.0 / (embedding as f64).sqrt())),
     }
 }

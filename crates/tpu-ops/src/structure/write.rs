@@ -1,5 +1,5 @@
 //! Tensors with a part replaced: what AOTAutograd makes of a write through a view.
-use super::{B, Size, bounds, positions, within};
+use super::{B, Size, bounds, listed, positions, within};
 use crate::{Result, check, error::ensure, promote::cast, scatter::set_slices};
 use tpu_hlo::{DType, Dims, Value};
 
@@ -56,6 +56,7 @@ pub(super) fn as_strided(
     stride: Dims,
     offset: Size,
 ) -> Result<Value> {
+    listed(b, &size)?;
     put_at(b, x, src, &positions(&size, &stride, offset))
 }
 
@@ -68,6 +69,7 @@ pub(super) fn diagonal(
     dim2: i64,
 ) -> Result<Value> {
     let dims = b.dims(x);
+    listed(b, &dims)?;
     let (i, j) = (check::dim(dim1, dims.len())?, check::dim(dim2, dims.len())?);
     let (i, j) = (i as usize, j as usize);
     let mut strides = dims.clone();
