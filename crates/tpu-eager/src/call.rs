@@ -15,7 +15,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 use tpu_exec::{Module, Request, Tier};
-use tpu_hlo::{DType, Number, Precision, Settings, Slot, Symbols, Type};
+use tpu_hlo::{DType, Input, Number, Precision, Settings, Slot, Symbols, Type};
 use tpu_obs::{
     launches, settings,
     show::{self, Topic},
@@ -304,8 +304,10 @@ impl Call<'_, '_> {
             );
         }
         let shape = |ty: &Type| Shape::new(element_type(ty.dtype), &ty.dims);
+        let is_spare = |input: &&Input| matches!(input.slot, Slot::Spare(_));
         let module = Module {
             inputs: module.inputs.iter().map(|i| shape(&i.ty)).collect(),
+            spares: module.inputs.iter().filter(is_spare).count(),
             outputs: module.outputs.iter().map(shape).collect(),
             text: module.text,
         };

@@ -182,11 +182,12 @@ impl Past {
     /// `None` where even the number of arguments or results differs.
     fn compare(&self, subject: &Subject) -> Option<Reason> {
         let (now, then) = (&*subject.module, &*self.subject.module);
-        if (now.inputs.len(), now.outputs.len()) != (then.inputs.len(), then.outputs.len()) {
+        let (read, read_then) = (now.read(), then.read());
+        if (read.len(), now.outputs.len()) != (read_then.len(), then.outputs.len()) {
             return None;
         }
         let before = self.id;
-        let inputs = differing(&now.inputs, &then.inputs);
+        let inputs = differing(read, read_then);
         if !inputs.is_empty() {
             return Some(Reason::Types { before, inputs });
         }
@@ -274,6 +275,7 @@ mod tests {
         let module = Module {
             text,
             inputs,
+            spares: 0,
             outputs: Vec::new(),
         };
         Subject {
@@ -322,6 +324,21 @@ mod tests {
         tier.tier = Tier::Full;
         options.options = "xla_flag".into();
         assert_eq!((word(tier), word(options)), ("tier", "options"));
+    }
+
+    #[test]
+    fn memory_for_results_is_no_argument() {
+        let history = History::default();
+        let spared = changed("add", |module| {
+            module.inputs.push(module.inputs[0].clone());
+            module.spares = 1;
+        });
+        history.explain(1, &spared);
+        let reason = history.compare(&subject("add", &[9000])).to_string();
+        assert_eq!(
+            reason,
+            "input 0 is f32[9000], was f32[8]; else as program 1"
+        );
     }
 
     #[test]

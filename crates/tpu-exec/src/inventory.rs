@@ -163,6 +163,7 @@ mod tests {
         let module = Module {
             text: "module {}".into(),
             inputs: vec![shape.clone()],
+            spares: 0,
             outputs: vec![shape],
         };
         let canonical = form.canonical(&module);

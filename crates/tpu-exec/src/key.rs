@@ -166,6 +166,7 @@ mod tests {
         Module {
             text: "module {}".into(),
             inputs: vec![shape.clone()],
+            spares: 0,
             outputs: vec![shape],
         }
     }

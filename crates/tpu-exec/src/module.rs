@@ -14,6 +14,9 @@ pub struct Module {
     pub text: String,
     /// The shapes of `main`'s arguments, in order.
     pub inputs: Vec<Shape>,
+    /// How many of the last arguments nothing reads: memory for results. A program has them by its
+    /// sizes, so they do not tell two kinds of program apart.
+    pub spares: usize,
     /// The shapes of its results, in order.
     pub outputs: Vec<Shape>,
 }
@@ -28,6 +31,11 @@ pub enum Tier {
 }
 
 impl Module {
+    /// The shapes of the arguments that something reads.
+    pub(crate) fn read(&self) -> &[Shape] {
+        &self.inputs[..self.inputs.len() - self.spares]
+    }
+
     pub(crate) fn signature(&self) -> Signature {
         Signature {
             inputs: self.inputs.clone(),

@@ -47,6 +47,7 @@ fn slow(length: usize) -> Module {
     Module {
         text,
         inputs: vec![shape.clone()],
+        spares: 0,
         outputs: vec![shape],
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn double(size: usize) -> Module {
     Module {
         text,
         inputs: vec![shape.clone()],
+        spares: 0,
         outputs: vec![shape],
     }
 }
