@@ -167,3 +167,32 @@ def test_a_threshold_is_within_the_dtype(threshold):
         x = torch.tensor([3e5, 1.0], dtype=single)
         found = [torch.nn.functional.softshrink(x.to(d), threshold).cpu() for d in ("cpu", "tpu")]
         torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("out", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e5])
+def test_scaled_products_saturate(scale, out, device):
+    """They are the largest number of a dtype that has no infinity. (What the CPU's library does
+    with them depends on the processor.)"""
+    x = torch.linspace(-4, 4, 256).view(16, 16)
+    x[0, 0] = float("nan")
+    x8 = x.to(torch.float8_e4m3fn)
+    wanted = x8.float() * scale
+    wanted[0] = float("nan")
+    if out is torch.float8_e4m3fn:
+        wanted = wanted.clamp(-448, 448)
+    wanted = wanted.to(out).float()
+    x8, eye8 = x8.to(device), torch.eye(16).to(torch.float8_e4m3fn).to(device)
+    by = [torch.tensor(scale, device=device), torch.tensor(1.0, device=device)]
+    first = torch._scaled_mm(x8, eye8.t(), *by, out_dtype=out)
+    second = torch._scaled_mm_v2(x8, eye8.t(), [by[0]], [0], [0], [by[1]], [0], [0], None, out)
+    for found in (first, second):
+        torch.testing.assert_close(found.cpu().float(), wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex32", "bcomplex32"])
+def test_complex_numbers_of_halves_are_refused(dtype):
+    with pytest.raises(
+        TypeError, match=f"TPU2004: tensors of torch.{dtype} .* convert to torch.com"
+    ):
+        torch.zeros(2, dtype=getattr(torch, dtype), device="tpu")

@@ -88,14 +88,25 @@ unsafe fn bytes<'a>(data: *const c_void, nbytes: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(data.cast::<u8>(), nbytes) }
 }
 
+/// Numbers of `c10::ScalarType` for complex numbers of two half-width floats.
+const HALF_COMPLEX: [(i8, &str); 2] = [(8, "torch.complex32"), (46, "torch.bcomplex32")];
+
 /// The error for an element type that no device here holds.
 pub(crate) fn unsupported(dtype: i8) -> Error {
-    Error::Op(tpu_ops::Error::Torch {
-        class: tpu_ops::Class::Type,
-        message: format!(
+    let complex = HALF_COMPLEX.iter().find(|(number, _)| *number == dtype);
+    let message = match complex {
+        Some((_, name)) => format!(
+            "TPU2004: tensors of {name} are not supported on the device \"tpu\": XLA has no complex \
+             numbers of half-width floats; hint: convert to torch.complex64 on the CPU first"
+        ),
+        None => format!(
             "TPU2004: tensors of c10::ScalarType number {dtype} (quantised or packed) are not \
              supported on the device \"tpu\"; hint: dequantize() or convert on the CPU first"
         ),
+    };
+    Error::Op(tpu_ops::Error::Torch {
+        class: tpu_ops::Class::Type,
+        message,
     })
 }
 

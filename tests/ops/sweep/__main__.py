@@ -47,11 +47,16 @@ def arguments():
 
 def select(asked):
     """The cases asked for, dtype by dtype."""
-    amounts = tuple(map(_amount, asked.form)) if asked.form else tuple(cases.FULL.items())
+    amounts = dict(map(_amount, asked.form)) if asked.form else cases.FULL
     chosen = fnmatch.filter(cases.operators(), asked.op)
     known = {name: cases.dtypes(cases.operators()[name]) for name in chosen}
     wanted = asked.dtype or sorted({dtype for types in known.values() for dtype in types})
-    return [cases.Case(op, d, amounts) for d in wanted for op in chosen if d in known[op]]
+    return [
+        cases.Case(op, dtype, cases.amounts(dtype, amounts))
+        for dtype in wanted
+        for op in chosen
+        if dtype in known[op]
+    ]
 
 
 def _amount(text):

@@ -20,9 +20,10 @@ class Skip:
     dtypes: tuple[str, ...]
     forms: tuple[str, ...]
     reason: str
+    but: tuple[str, ...] = ()
 
     def covers(self, op, dtype, form):
-        found = any(fnmatch.fnmatchcase(op, pattern) for pattern in self.ops)
+        found = any(fnmatch.fnmatchcase(op, pattern) for pattern in self.ops) and op not in self.but
         types = self.dtypes == ("*",) or dtype in self.dtypes
         return found and types and (self.forms == ("*",) or form in self.forms)
 
@@ -34,17 +35,18 @@ def load(text=None):
 
 
 def _parse(entry):
-    unknown = entry.keys() - {"op", "dtype", "form", "reason"}
+    unknown = entry.keys() - {"op", "but", "dtype", "form", "reason"}
     if unknown or not entry.get("reason", "").strip():
-        raise ValueError(f"a skip has op, dtype, form and a reason: {entry}")
+        raise ValueError(f"a skip has op, but, dtype, form and a reason: {entry}")
     ops, dtypes, forms = (_list(entry.get(key, "*")) for key in ("op", "dtype", "form"))
-    for pattern in ops:
+    but = _list(entry.get("but", ()))
+    for pattern in (*ops, *but):
         if not fnmatch.filter(cases.operators(), pattern):
             raise ValueError(f"no operator is called `{pattern}`: {entry}")
     for form in forms:
         if form not in ("*", *cases.FORMS):
             raise ValueError(f"no form is called `{form}`: {entry}")
-    return Skip(ops, dtypes, forms, entry["reason"])
+    return Skip(ops, dtypes, forms, entry["reason"], but)
 
 
 def _list(value):

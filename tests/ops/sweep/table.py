@@ -12,7 +12,8 @@ HEAD = """# Operators against the CPU
 
 Written by `{command}`: how many of PyTorch's own operator
 descriptions (OpInfo), run on the device with fallback to the CPU forbidden, agree with the CPU, of
-those that have the form and the dtype and were run. {samples} samples were compared in all.
+those that have the form and the dtype and were run. {samples} samples were compared in all: of an
+operator with a dtype and a form not always all that a run with `--full` takes (`sweep.cases.FULL`).
 
 """
 
@@ -56,18 +57,28 @@ def page(found, skips, command):
     """The results as Markdown."""
     counts = counted(found, skips)
     dtypes = _dtypes(counts)
-    rows = [[form, *(_cell(counts[form, dtype]) for dtype in dtypes)] for form in cases.FORMS]
-    samples = sum(result["checks"] for result in found.values())
-    listed = [[*map(", ".join, (s.ops, s.dtypes, s.forms)), s.reason] for s in skips]
-    return HEAD.format(command=command, samples=samples) + "".join(
+    samples = collections.Counter()
+    for (_, _, form), result in found.items():
+        samples[form] += result["checks"]
+    rows = [
+        [form, *(_cell(counts[form, dtype]) for dtype in dtypes), str(samples[form])]
+        for form in cases.FORMS
+    ]
+    listed = [[_operators(s), ", ".join(s.dtypes), ", ".join(s.forms), s.reason] for s in skips]
+    return HEAD.format(command=command, samples=samples.total()) + "".join(
         [
-            _table(["form", *dtypes], rows),
+            _table(["form", *dtypes, "samples"], rows),
             "\n## Listed in `tests/ops/skips.toml`\n\n",
             _table(["operator", "dtype", "form", "reason"], listed),
             "\n## Failing\n\n",
             _table(["operator", "form", "dtypes", "first error"], sorted(_wrong(found, skips))),
         ]
     )
+
+
+def _operators(skip):
+    but = f" but {', '.join(skip.but)}" if skip.but else ""
+    return ", ".join(skip.ops) + but
 
 
 def _dtypes(counts):

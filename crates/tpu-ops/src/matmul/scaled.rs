@@ -1,6 +1,6 @@
 //! Products of narrow types with scales.
 use super::{dims, matrices_fit, product};
-use crate::{Class, Error, Ignored, Result, error::ensure, promote};
+use crate::{Class, Error, Ignored, Result, error::ensure, pointwise::largest, promote};
 use tpu_hlo::{Builder, DType, Dims, Value};
 
 type B = Builder;
@@ -114,7 +114,20 @@ pub(super) fn scaled_mm(
     if let Some(scale) = scale_result.filter(|_| out_dtype.is_float8()) {
         out = rescale(b, out, scale)?;
     }
-    Ok(b.convert(out, out_dtype))
+    saturated(b, out, out_dtype)
+}
+
+/// `x` rounded to `dtype`. Products that are too large for a float that has no infinity become the
+/// largest, as in the libraries of CPUs and GPUs, where a conversion makes them NaN.
+fn saturated(b: &mut B, x: Value, dtype: DType) -> Result<Value> {
+    if dtype != DType::F8E4M3FN {
+        return Ok(b.convert(x, dtype));
+    }
+    let most = largest(dtype);
+    let (low, high) = (b.full_like(x, -most), b.full_like(x, most));
+    let x = b.maximum(x, low)?;
+    let x = b.minimum(x, high)?;
+    Ok(b.convert(x, dtype))
 }
 
 /// PyTorch's `ScalingType`s that a whole row or column, or a whole matrix, has one scale for.
@@ -176,7 +189,7 @@ pub(super) fn scaled_mm_by_recipe(
         }
     };
     let out = scaled_product(b, (x, mat2), (scale_a, scale_b), bias)?;
-    Ok(b.convert(out, out_dtype.unwrap_or(a)))
+    saturated(b, out, out_dtype.unwrap_or(a))
 }
 
 /// A scale of as many elements as `dims` has, in that shape.

@@ -143,6 +143,18 @@ fn rows() {
             ],
         ),
         line(
+            "_scaled_mm",
+            &[
+                m23(F8E4M3FN),
+                m34(F8E5M2),
+                T(F32, &[]),
+                T(F32, &[]),
+                A(Arg::None),
+                T(F32, &[]),
+                A(Arg::DType(F8E4M3FN)),
+            ],
+        ),
+        line(
             "_grouped_mm",
             &[T(BF16, &[9, 3]), T(BF16, &[2, 3, 4]), T(I32, &[2])],
         ),
@@ -172,6 +184,7 @@ fn rows() {
         _int_mm: convert convert dot_general -> tensor<2x4xi32>
         _weight_int8pack_mm: convert dot_general convert broadcast_in_dim multiply convert -> tensor<2x4xbf16>
         _scaled_mm: convert convert dot_general broadcast_in_dim multiply broadcast_in_dim multiply convert -> tensor<2x4xbf16>
+        _scaled_mm: convert convert dot_general broadcast_in_dim multiply broadcast_in_dim multiply broadcast_in_dim multiply maximum minimum convert -> tensor<2x4xf8E4M3FN>
         _grouped_mm: pad subtract add divide iota iota compare broadcast_in_dim select reduce add pad iota broadcast_in_dim broadcast_in_dim compare compare and broadcast_in_dim broadcast_in_dim subtract multiply add subtract iota slice select reduce add select reduce add select reduce add reshape pad while compare dynamic_slice reshape dynamic_slice reshape dynamic_slice reshape dynamic_slice dynamic_slice reshape dot_general dynamic_slice iota broadcast_in_dim compare select dynamic_update_slice add slice convert -> tensor<9x4xbf16>
         _grouped_mm: pad subtract add divide iota iota compare broadcast_in_dim select reduce add pad iota broadcast_in_dim broadcast_in_dim compare compare and broadcast_in_dim broadcast_in_dim subtract multiply add subtract iota slice select reduce add select reduce add select reduce add reshape pad pad while compare dynamic_slice reshape dynamic_slice reshape dynamic_slice reshape dynamic_slice dynamic_slice iota broadcast_in_dim compare select iota broadcast_in_dim compare select dot_general reshape dynamic_slice add dynamic_update_slice add -> tensor<2x2x4xf32>
         _grouped_mm: transpose transpose pad subtract add divide iota iota compare broadcast_in_dim select reduce add pad iota broadcast_in_dim broadcast_in_dim compare compare and broadcast_in_dim broadcast_in_dim subtract multiply add subtract iota slice select reduce add select reduce add select reduce add reshape pad while compare dynamic_slice reshape dynamic_slice reshape dynamic_slice reshape dynamic_slice dynamic_slice reshape dot_general dynamic_slice iota broadcast_in_dim compare select dynamic_update_slice add slice transpose -> tensor<5x4xf32>
