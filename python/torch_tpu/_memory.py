@@ -78,7 +78,7 @@ def largest_tensors(count: int = 5) -> str:
     """A sentence that names the largest tensors of the device that Python holds."""
     held: dict[int, torch.Tensor] = {}
     for thing in gc.get_objects():
-        if issubclass(type(thing), torch.Tensor) and thing.device.type == "tpu":
+        if _owns_storage(type(thing)) and thing.device.type == "tpu":
             held[thing.untyped_storage()._cdata] = thing
     held_by_size = sorted(held.values(), key=lambda t: t.untyped_storage().nbytes(), reverse=True)
     lines = [
@@ -86,6 +86,17 @@ def largest_tensors(count: int = 5) -> str:
         for t in held_by_size[:count]
     ]
     return f" The largest tensors hold {', '.join(lines)}." if lines else ""
+
+
+def _owns_storage(kind: type) -> bool:
+    """Whether tensors of this class have bytes of their own.
+
+    A class with its own dispatch (fake, functional, sharded, quantised) only wraps tensors, which
+    are objects of their own, and its sizes may be symbols.
+    """
+    return (
+        issubclass(kind, torch.Tensor) and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    )
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
