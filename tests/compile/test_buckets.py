@@ -202,7 +202,7 @@ CALLS = {
     "cat in front": lambda x, i: torch.cat([x[:, :2], x], 1).mean(1),
     "stack": lambda x, i: torch.stack([x, -x], 1).sum(2),
     "slice": lambda x, i: (x[:, 1:], x[:, :-1], x[:, 1:] - x[:, :-1]),
-    "last": lambda x, i: (x[:, -1], x[:, -2:], x[:, 0]),
+    "last": lambda x, i: (x[:, -1] * 2, x[:, -2:] + 1, -x[:, 0]),
     "pad": lambda x, i: F.pad(x, (0, 0, 1, 0)).sum(1),
     "tril": lambda x, i: (x @ x.mT).tril().sum((1, 2)),
     "triu": lambda x, i: (x @ x.mT).triu(1).amax(2),
@@ -242,8 +242,8 @@ def test_padding_never_shows(name, device):
     [
         (lambda x: x.sort(0).values, "sort"),
         (lambda x: x.flip(0), "flip"),
-        (lambda x: x.unfold(0, 3, 1), "unfold"),
-        (lambda x: x.reshape(2, -1), "view"),
+        (lambda x: x.unfold(0, 3, 1) * 2, "unfold"),
+        (lambda x: x.reshape(2, -1) * 2, "view"),
         (lambda x: (x[:, None] * x).reshape(-1)[torch.arange(3, device=x.device) * 39], "index"),
     ],
 )

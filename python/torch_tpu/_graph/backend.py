@@ -51,12 +51,15 @@ def _cached(options: Options) -> Iterator[None]:
 def _aot(options: Options) -> Callable[..., Any]:
     from functorch.compile import min_cut_rematerialization_partition
 
-    def compile_graph(gm, example_inputs):
-        return program.compile_graph(gm, options)
+    def compiler(inference):
+        return SerializableAOTDispatchCompiler(
+            Compiled, lambda gm, _: program.compile_graph(gm, options, inference)
+        )
 
     return aot_autograd(
-        fw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
-        bw_compiler=SerializableAOTDispatchCompiler(Compiled, compile_graph),
+        fw_compiler=compiler(inference=False),
+        bw_compiler=compiler(inference=False),
+        inference_compiler=compiler(inference=True),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions,
         keep_inference_input_mutations=True,

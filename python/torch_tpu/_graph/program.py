@@ -9,25 +9,27 @@ from torch.fx import GraphModule, Node, map_arg
 
 from torch_tpu import _explain
 from torch_tpu._graph import control
+from torch_tpu._graph.aliases import repeat_views
 from torch_tpu._graph.options import Options
 from torch_tpu._graph.whole import Compiled, Whole, run
 from torch_tpu._graph.write import Writer, can_write
 from torch_tpu._loader import native
 
 
-def compile_graph(gm: GraphModule, options: Options = ()) -> Compiled:
+def compile_graph(gm: GraphModule, options: Options = (), inference: bool = False) -> Compiled:
     """Makes a graph callable with the values of its placeholders; it returns a list.
-    Its programs are compiled with these options.
+    Its programs are compiled with these options. One for inference has no backward.
 
     Nodes that cannot be in a program run eagerly, and the graph is cut there.
     """
+    views = repeat_views(gm, inference)
     (output,) = gm.graph.find_nodes(op="output")
     results = list(output.args[0])
     inputs = gm.graph.find_nodes(op="placeholder")
     constants = {
         node: operator.attrgetter(node.target)(gm) for node in gm.graph.find_nodes(op="get_attr")
     }
-    steps = _steps(gm, results, constants, options)
+    steps = _steps(gm, results, views, constants, options)
     single = len(steps) == 1 and isinstance(steps[0], Program)
     if single and all(control.is_body(node) for node in constants):
         whole = steps[0].whole(inputs, results)
@@ -119,15 +121,18 @@ def _moved(constant: torch.Tensor) -> torch.Tensor:
 
 
 def _steps(
-    gm: GraphModule, results: list[Any], constants: dict, options: Options
+    gm: GraphModule, results: list[Any], views: set[Node], constants: dict, options: Options
 ) -> list[Program | Node]:
-    """Cuts the graph at what no program can hold. Sizes are computed outside where they can be."""
+    """Cuts the graph at what no program can hold, and at views to be made after it.
+
+    Sizes are computed outside where they can be.
+    """
     stretches: list[list[Node] | Node] = []
     inside: set[Node] = set()
     for node in gm.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
-        if _is_outside(node, inside):
+        if node in views or _is_outside(node, inside):
             stretches.append(node)
             continue
         inside.add(node)
