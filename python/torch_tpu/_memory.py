@@ -95,7 +95,8 @@ def _owns_storage(kind: type) -> bool:
     are objects of their own, and its sizes may be symbols.
     """
     return (
-        issubclass(kind, torch.Tensor) and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+        issubclass(kind, torch.Tensor)
+        and kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
     )
 
 
