@@ -35,12 +35,13 @@ fn filled(op: &str, argument: &str, dims: &Dims, first: usize) -> Result<()> {
 fn sizes<const N: usize>(b: &B, op: &str, x: Value, out: &[i64]) -> Result<Sizes> {
     let dims = b.dims(x);
     let (few, many) = (N + 1, N + 2);
+    let of_max = op.contains("max");
     ensure!(
         dims.len() == few || dims.len() == many,
-        "{op}(): Expected {few}D or {many}D tensor, but got {:?}",
+        "{op}(): Expected {few}D or {many}D tensor, but got{} {:?}",
+        if of_max { ":" } else { "" },
         dims.as_slice()
     );
-    let of_max = op.contains("max");
     ensure!(out.len() == N || of_max, "{op}: output_size must be {N}");
     ensure!(
         out.len() == N,

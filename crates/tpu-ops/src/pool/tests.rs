@@ -268,7 +268,9 @@ fn refusals_are_pytorchs() {
         max(F32, &[3, 0, 5, 5], good, false),
         max(Bool, x, good, false),
         average("avg_pool2d", &[x], [&[2], &[2], &[0]], Some(0)),
+        average("avg_pool3d", &[&[0, 1, 9]], [&[2], &[2], &[0]], None),
         line("_adaptive_avg_pool2d", &[T(F32, &[5, 5]), ints(&[2, 2])]),
+        line("adaptive_max_pool2d", &[T(F32, &[5, 5]), ints(&[2, 2])]),
         line("_adaptive_avg_pool2d", &[T(I64, &[3, 5, 5]), ints(&[2, 2])]),
         line("adaptive_max_pool2d", &[T(F32, &[3, 0, 5]), ints(&[2, 2])]),
         line(
@@ -291,7 +293,9 @@ fn refusals_are_pytorchs() {
         max_pool2d_with_indices: Runtime: Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:[3, 0, 5, 5]
         max_pool2d_with_indices: NotImplemented: "max_pool2d" not implemented for 'Bool'
         avg_pool2d: Runtime: divisor must be not zero
+        avg_pool3d: Runtime: non-empty 4D or 5D (batch mode) tensor expected for input
         _adaptive_avg_pool2d: Runtime: adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got [5, 5]
+        adaptive_max_pool2d: Runtime: adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: [5, 5]
         _adaptive_avg_pool2d: NotImplemented: "adaptive_avg_pool2d" not implemented for 'Long'
         adaptive_max_pool2d: Runtime: adaptive_max_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [3, 0, 5] with dimension 1 being empty
         max_unpool2d: Runtime: elements in indices should be type int64 but got: Int
