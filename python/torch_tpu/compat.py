@@ -67,9 +67,34 @@ def _adapt_printing(module: ModuleType) -> None:
     module._tensor_str = _tensor_str
 
 
+def _adapt_flex_attention(module: ModuleType) -> None:
+    """torch 2.14 has the devices that ``flex_attention`` takes within a function."""
+    original = module._validate_device
+
+    def _validate_device(query, key, value):
+        if query.device.type != "tpu":
+            original(query, key, value)
+
+    # Dynamo goes by the file whether it looks into a function, and it looks into none of ours.
+    file = original.__code__.co_filename
+    _validate_device.__code__ = _validate_device.__code__.replace(co_filename=file)
+    module._validate_device = _validate_device
+
+
+def _adapt_transformers(module: ModuleType) -> None:
+    """transformers 5.19 takes it that ``flex_attention`` refuses tensors on a tpu."""
+    if not hasattr(module, "is_torch_flex_attn_available"):
+        return
+    user = sys.modules.get("transformers.utils", module)
+    for each in (module, user):
+        each.is_torch_flex_attn_available = module.is_torch_available
+
+
 _ADAPTATIONS: dict[str, Callable[[ModuleType], None]] = {
     "safetensors": _adapt_safetensors,
     "torch._tensor_str": _adapt_printing,
+    "torch.nn.attention.flex_attention": _adapt_flex_attention,
+    "transformers.utils.import_utils": _adapt_transformers,
 }
 
 

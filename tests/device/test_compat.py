@@ -93,3 +93,24 @@ def test_torch_still_prints_on_the_device():
     import inspect
 
     assert '"tpu"' not in inspect.getsource(torch._tensor_str._str_intern)
+
+
+def test_flex_attention_still_has_its_own_devices():
+    """When this fails, `compat._adapt_flex_attention` can go."""
+    from torch.nn.attention import flex_attention
+
+    assert '"tpu"' not in inspect.getsource(flex_attention)
+
+
+def test_transformers_still_takes_flex_attention_for_lacking():
+    """When this fails, `compat._adapt_transformers` can go."""
+    from transformers.utils import import_utils
+
+    assert 'get_device_type() != "tpu"' in inspect.getsource(import_utils)
+
+
+def test_transformers_is_adapted_whenever_it_is_imported(python):
+    check = """from transformers.utils import is_torch_flex_attn_available
+print(is_torch_flex_attn_available())"""
+    assert python(f"import transformers, torch\n{check}") == "True\n"
+    assert python(f"import torch, transformers\n{check}") == "True\n"
