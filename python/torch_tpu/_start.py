@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.types import Device
 
-from torch_tpu import _autocast, _decompose, _plugin
+from torch_tpu import _autocast, _decompose, _nested, _plugin
 from torch_tpu._loader import native
 
 # The settings by which the last plugin was looked for, and why none was found.
@@ -89,6 +89,7 @@ def _lazy_init() -> None:
             f'TPU1003: the device "tpu" does not start: {error}; hint: {hint}'
         ) from error
     _decompose.install()
+    _nested.install()
     _autocast.install()
 
 

@@ -81,6 +81,21 @@ def _adapt_flex_attention(module: ModuleType) -> None:
     module._validate_device = _validate_device
 
 
+def _adapt_jagged_attention(module: ModuleType) -> None:
+    """torch 2.14 has attention of jagged tensors for its own devices, strided ones elsewhere."""
+    original = module.jagged_scaled_dot_product_attention
+
+    @functools.wraps(original)
+    def jagged_scaled_dot_product_attention(query, *args, **kwargs):
+        from torch_tpu import _nested
+
+        ours = query.device.type == "tpu" and isinstance(query, module.NestedTensor)
+        call = _nested.jagged_attention if ours else original
+        return call(query, *args, **kwargs)
+
+    module.jagged_scaled_dot_product_attention = jagged_scaled_dot_product_attention
+
+
 def _adapt_transformers(module: ModuleType) -> None:
     """transformers 5.19 takes it that ``flex_attention`` refuses tensors on a tpu."""
     if not hasattr(module, "is_torch_flex_attn_available"):
@@ -94,6 +109,7 @@ _ADAPTATIONS: dict[str, Callable[[ModuleType], None]] = {
     "safetensors": _adapt_safetensors,
     "torch._tensor_str": _adapt_printing,
     "torch.nn.attention.flex_attention": _adapt_flex_attention,
+    "torch.nested._internal.ops": _adapt_jagged_attention,
     "transformers.utils.import_utils": _adapt_transformers,
 }
 

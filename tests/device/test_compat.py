@@ -114,3 +114,10 @@ def test_transformers_is_adapted_whenever_it_is_imported(python):
 print(is_torch_flex_attn_available())"""
     assert python(f"import transformers, torch\n{check}") == "True\n"
     assert python(f"import torch, transformers\n{check}") == "True\n"
+
+
+def test_jagged_attention_still_needs_strided_tensors_elsewhere():
+    """When this fails, `compat._adapt_jagged_attention` can go."""
+    from torch.nested._internal import sdpa
+
+    assert "get_strided_layout_nested_tensor" in inspect.getsource(sdpa)

@@ -25,6 +25,7 @@ mod foreach;
 mod histogram;
 mod igamma;
 mod index;
+mod jagged;
 mod linalg;
 mod loss;
 mod matmul;
@@ -77,6 +78,7 @@ pub const FAMILIES: &[(&str, &[Op])] = &[
     ("histogram", histogram::OPS),
     ("igamma", igamma::OPS),
     ("index", index::OPS),
+    ("jagged", jagged::OPS),
     ("linalg", linalg::OPS),
     ("loss", loss::OPS),
     ("matmul", matmul::OPS),
