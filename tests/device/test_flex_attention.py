@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+import torch_tpu
+
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 
 BIAS = torch.tensor([0.5, -1.0])
@@ -26,8 +28,12 @@ def biased(score, b, h, q, k):
     return score + BIAS.to(score.device)[h] * (k - q)
 
 
-def distances():
-    return torch.arange(40) - torch.arange(40)[:, None]
+def slanted(score, b, h, q, k):
+    return score + 0.5 * (k - q)
+
+
+def distances(length=40):
+    return torch.arange(length) - torch.arange(length)[:, None]
 
 
 CASES = {
@@ -63,6 +69,24 @@ def test_masks_and_biases(name, compiled, device):
     got = with_gradients(call, [x.to(device).requires_grad_() for x in leaves])
     for a, b in zip(want, got):
         torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_it_is_one_program(dynamic, device):
+    @torch.compile(fullgraph=True, dynamic=dynamic)
+    def call(q, k, v):
+        return flex_attention(q.sin(), k, v, score_mod=slanted).cos()
+
+    for length in (8, 12):
+        q, k, v = torch.randn(3, 1, 2, length, 8)
+        moved = [x.to(device) for x in (q, k, v)]
+        call(*moved)
+        torch_tpu.reset_stats()
+        got = call(*moved)
+        assert torch_tpu.stats()["launches"] == 1
+        bias = 0.5 * distances(length)
+        want = F.scaled_dot_product_attention(q.sin(), k, v, bias).cos()
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
 
 
 def test_other_devices_are_refused_as_before():

@@ -19,7 +19,7 @@ def is_control(node: Node) -> bool:
 
 def is_body(node: Node) -> bool:
     """Whether a node is nothing but the body of an operator."""
-    return node.op == "get_attr" and isinstance(_attribute(node), GraphModule)
+    return node.op == "get_attr" and isinstance(body(node), GraphModule)
 
 
 def parts(node: Node) -> tuple[str, list[GraphModule], list]:
@@ -29,7 +29,7 @@ def parts(node: Node) -> tuple[str, list[GraphModule], list]:
     others = [a for a in node.args if not (isinstance(a, Node) and is_body(a))]
     if len(bodies) != count:
         raise ValueError(f"TPU4001: {name} has {len(bodies)} bodies")
-    return name, [_attribute(body) for body in bodies], others
+    return name, [body(node) for node in bodies], others
 
 
 def can_hold(node: Node, can_write: Callable[[Node], bool]) -> bool:
@@ -75,5 +75,6 @@ def _flat(given: object) -> Iterator[object]:
         yield given
 
 
-def _attribute(node: Node) -> object:
+def body(node: Node) -> object:
+    """What such a node gets from the module of its graph."""
     return operator.attrgetter(node.target)(node.graph.owning_module)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_tpu._graph.attention import take_apart
 from torch_tpu._graph.write import Writer, can_write
 from torch_tpu._loader import native
 
@@ -51,6 +52,7 @@ def lower(
     Raises:
         LoweringError: operators that no program can hold, or that their rows refuse.
     """
+    take_apart(graph)
     inputs = graph.graph.find_nodes(op="placeholder")
     (output,) = graph.graph.find_nodes(op="output")
     calls = [n for n in graph.graph.nodes if n.op not in ("placeholder", "output")]

@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node, map_arg
 from torch_tpu import _explain
 from torch_tpu._graph import control
 from torch_tpu._graph.aliases import repeat_views
+from torch_tpu._graph.attention import take_apart
 from torch_tpu._graph.options import Options
 from torch_tpu._graph.whole import Compiled, Whole, run
 from torch_tpu._graph.write import Writer, can_write
@@ -22,6 +23,7 @@ def compile_graph(gm: GraphModule, options: Options = (), inference: bool = Fals
 
     Nodes that cannot be in a program run eagerly, and the graph is cut there.
     """
+    take_apart(gm)
     views = repeat_views(gm, inference)
     (output,) = gm.graph.find_nodes(op="output")
     results = list(output.args[0])
