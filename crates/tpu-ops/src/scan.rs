@@ -161,7 +161,7 @@ fn running_out(
     op: fn(&mut B, Value, Value) -> tpu_hlo::Result<Value>,
 ) -> Result<Value> {
     ensure!(
-        out != DType::Bool,
+        out != DType::Bool || b.rank(x) == 0 || b.ty(x).numel() == 0,
         NotImplemented,
         "\"{}\" not implemented for 'Bool'",
         if identity == 0 {
