@@ -76,16 +76,21 @@ get_memory_info = mem_get_info
 
 def largest_tensors(count: int = 5) -> str:
     """A sentence that names the largest tensors of the device that Python holds."""
-    held: dict[int, torch.Tensor] = {}
+    held: dict[int, tuple[int, torch.Tensor]] = {}
     for thing in gc.get_objects():
-        if _owns_storage(type(thing)) and thing.device.type == "tpu":
-            held[thing.untyped_storage()._cdata] = thing
-    held_by_size = sorted(held.values(), key=lambda t: t.untyped_storage().nbytes(), reverse=True)
-    lines = [
-        f"{t.untyped_storage().nbytes()} bytes by {str(t.dtype)[6:]}{list(t.shape)}"
-        for t in held_by_size[:count]
-    ]
+        if _owns_storage(type(thing)) and (storage := _storage(thing)) is not None:
+            held[storage._cdata] = (storage.nbytes(), thing)
+    by_size = sorted(held.values(), key=lambda entry: entry[0], reverse=True)
+    lines = [f"{n} bytes by {str(t.dtype)[6:]}{list(t.shape)}" for n, t in by_size[:count]]
     return f" The largest tensors hold {', '.join(lines)}." if lines else ""
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """A tensor's storage on the device."""
+    try:
+        return tensor.untyped_storage() if tensor.device.type == "tpu" else None
+    except (RuntimeError, NotImplementedError):  # one of functorch's wrappers, of the same class
+        return None
 
 
 def _owns_storage(kind: type) -> bool:

@@ -5,6 +5,8 @@ import gc
 import pytest
 import torch
 
+from torch_tpu._memory import largest_tensors
+
 MIB = 1 << 20
 
 
@@ -60,6 +62,13 @@ def test_what_can_never_fit_is_refused_where_it_is_asked_for():
     with pytest.raises(torch.OutOfMemoryError, match="tried to allocate 8796093022208 bytes") as e:
         torch.empty(1 << 43, dtype=torch.uint8, device="tpu")
     assert f"{held.nbytes} bytes by float32[{MIB}]" in str(e.value)
+
+
+def test_the_largest_are_named_beside_what_vmap_left():
+    left = []
+    torch.vmap(lambda x: left.append(x) or x * 2)(torch.ones(2, device="tpu"))
+    held = torch.ones(MIB, device="tpu")
+    assert f"{held.nbytes} bytes by float32[{MIB}]" in largest_tensors()
 
 
 def test_in_place_work_takes_no_second_buffer_for_good():
