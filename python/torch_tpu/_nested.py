@@ -100,13 +100,12 @@ def jagged_attention(
     dense = F.scaled_dot_product_attention(
         q, k, v, mask, dropout_p, scale=scale, enable_gqa=enable_gqa
     )
-    total = query.values().shape[0 if query._ragged_idx == 1 else query._ragged_idx - 1]
     return nested_from_padded(
         dense.transpose(1, 2),
         query.offsets(),
         min_seqlen=query._maybe_min_seqlen,
         max_seqlen=query._maybe_max_seqlen,
-        sum_S=total,
+        sum_S=query.values().shape[query._ragged_idx - 1],
     ).transpose(1, 2)
 
 
