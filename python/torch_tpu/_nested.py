@@ -45,6 +45,7 @@ def from_mask(t: torch.Tensor, mask: torch.Tensor, mask_check: bool = True) -> t
         mask.shape == t.shape[:2],
         lambda: "Padding mask size should match with the first two dimensions of the input",
     )
+    torch._check(len(t) > 0, lambda: "stack expects a non-empty TensorList")
     if mask_check and not is_left_aligned(t, mask):
         raise RuntimeError("Mask must be left-aligned without gaps")
     n, length, width = t.shape

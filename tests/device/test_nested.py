@@ -50,6 +50,8 @@ def test_lengths_compile_nothing(device):
 
 def test_what_the_mask_has_to_be(device):
     x = torch.randn(3, 5, 8, device=device)
+    with pytest.raises(RuntimeError, match="stack expects a non-empty TensorList"):
+        torch._nested_tensor_from_mask(x[:0], MASK[:0].to(device))
     for mask, message in (
         (MASK.int(), "to be of ScalarType Bool"),
         (MASK[0], "should be 2D"),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.float64])
@@ -19,6 +20,8 @@ def test_the_mean_of_ones_is_one(dtype, device):
         assert ones.mean() == 1
         assert ones.mean(1).eq(1).all()
         assert torch.compile(torch.mean)(ones) == 1
+        assert F.mse_loss(ones, ones * 0) == 1
+        assert F.avg_pool1d(ones[None], n).eq(1).all()
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])

@@ -184,9 +184,7 @@ pub(crate) fn spaced(b: &mut B, (start, end): (Value, Value), steps: i64) -> Res
     let dtype = b.dtype(start);
     let way = b.subtract(end, start)?;
     let gaps = b.scalar((steps - 1).max(1), dtype);
-    // XLA would multiply by the reciprocal of a constant: whole numbers would fall short.
-    let gaps = b.optimization_barrier(gaps);
-    let step = b.divide(way, gaps)?;
+    let step = b.divide_exactly(way, gaps)?;
     let index = b.iota(position_dtype(steps), &[steps], 0);
     let half = b.full_like(index, steps / 2);
     let mut first = b.compare(index, Direction::LT, half)?;

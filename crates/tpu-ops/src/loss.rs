@@ -71,7 +71,7 @@ impl Reduction {
         let mut sum = b.sum(losses, &axes)?;
         if self == Self::Mean {
             let count = b.size_like(sum, b.ty(losses).numel())?;
-            sum = b.divide(sum, count)?;
+            sum = b.divide_exactly(sum, count)?;
         }
         Ok(cast(b, sum, dtype))
     }
@@ -121,7 +121,7 @@ fn loss_backward<const M: usize>(
     let (grad, share) = if reduction == Reduction::Mean && b.depends(numel) {
         let grad = widen(b, grad);
         let count = b.size_like(grad, numel)?;
-        (b.divide(grad, count)?, 1.0)
+        (b.divide_exactly(grad, count)?, 1.0)
     } else {
         (grad, reduction.share(numel))
     };

@@ -140,8 +140,7 @@ impl Fold {
         let x = widen(b, x);
         let sum = self.sum(b, x)?;
         let count = b.size_like(sum, self.count)?;
-        let count = b.optimization_barrier(count);
-        let mean = b.divide(sum, count)?;
+        let mean = b.divide_exactly(sum, count)?;
         Ok(cast(b, mean, dtype))
     }
 

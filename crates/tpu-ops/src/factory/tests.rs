@@ -82,10 +82,10 @@ fn rows() {
         eye.m_out: iota iota compare convert -> tensor<2x3xf32>
         eye.out: iota iota compare -> tensor<2x2xi1>
         eye.out: Runtime: n must be greater or equal to 0, got -2
-        linspace.out: subtract optimization_barrier divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select -> tensor<5xf32>
-        linspace.out: compare ceil floor select compare ceil floor select subtract optimization_barrier divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select convert -> tensor<1xi64>
+        linspace.out: subtract compare select divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select -> tensor<5xf32>
+        linspace.out: compare ceil floor select compare ceil floor select subtract compare select divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select convert -> tensor<1xi64>
         linspace.out: Runtime: number of steps must be non-negative
-        logspace.out: subtract optimization_barrier divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select broadcast_in_dim power convert -> tensor<5xf16>
+        logspace.out: subtract compare select divide iota compare broadcast_in_dim broadcast_in_dim convert broadcast_in_dim subtract multiply multiply add subtract select broadcast_in_dim power convert -> tensor<5xf16>
         range.out: iota convert broadcast_in_dim broadcast_in_dim multiply add convert -> tensor<10xf32>
         tril_indices: iota add maximum minimum subtract reduce_window add iota while compare broadcast_in_dim add subtract gather compare not compare and select shift_right_logical subtract gather subtract reshape reshape concatenate -> tensor<2x3xi32>
         tril_indices: -> tensor<2x0xi64>

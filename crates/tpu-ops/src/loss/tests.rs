@@ -12,28 +12,28 @@ use tpu_hlo::{DType::*, Number};
 #[test]
 fn rows_of_f32() {
     expect![[r#"
-        binary_cross_entropy: compare compare and not reduce or select compare compare and not reduce or select subtract negate log_plus_one maximum multiply log maximum multiply subtract reduce add divide -> tensor<f32>
+        binary_cross_entropy: compare compare and not reduce or select compare compare and not reduce or select subtract negate log_plus_one maximum multiply log maximum multiply subtract reduce add compare select divide -> tensor<f32>
         binary_cross_entropy_backward: multiply subtract subtract multiply maximum divide multiply -> tensor<2x4xf32>
-        binary_cross_entropy_with_logits: subtract multiply abs negate exponential log_plus_one negate maximum add add reduce add divide -> tensor<f32>
+        binary_cross_entropy_with_logits: subtract multiply abs negate exponential log_plus_one negate maximum add add reduce add compare select divide -> tensor<f32>
         _ctc_loss: Runtime: ctc_loss: log_probs must have 3 dimensions
         _ctc_loss.Tensor: Runtime: ctc_loss: log_probs must have 3 dimensions
         _ctc_loss_backward: Runtime: ctc_loss: log_probs must have 3 dimensions
         _ctc_loss_backward.Tensor: Runtime: ctc_loss: log_probs must have 3 dimensions
-        huber_loss: subtract abs broadcast_in_dim compare multiply multiply multiply broadcast_in_dim subtract broadcast_in_dim multiply select reduce add divide -> tensor<f32>
+        huber_loss: subtract abs broadcast_in_dim compare multiply multiply multiply broadcast_in_dim subtract broadcast_in_dim multiply select reduce add compare select divide -> tensor<f32>
         huber_loss_backward: multiply subtract negate broadcast_in_dim maximum broadcast_in_dim minimum multiply -> tensor<2x4xf32>
-        mse_loss: subtract multiply reduce add divide -> tensor<f32>
+        mse_loss: subtract multiply reduce add compare select divide -> tensor<f32>
         mse_loss_backward: multiply subtract multiply multiply -> tensor<2x4xf32>
         multi_margin_loss: Runtime: multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [2], but got [2, 4]. Input has shape [2, 4].
         multi_margin_loss_backward: Runtime: multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [2], but got [2, 4]. Input has shape [2, 4].
         multilabel_margin_loss_backward: Runtime: `stablehlo.reshape` cannot take tensor<2x4xf32> with [2, 1]
-        multilabel_margin_loss_forward: convert compare compare or select reduce maximum iota compare select reduce minimum broadcast_in_dim compare broadcast_in_dim broadcast_in_dim iota compare and reduce or broadcast_in_dim select reduce add broadcast_in_dim broadcast_in_dim not and subtract add maximum select reduce add divide convert reduce add divide -> tensor<f32> tensor<2x4xf32>
+        multilabel_margin_loss_forward: convert compare compare or select reduce maximum iota compare select reduce minimum broadcast_in_dim compare broadcast_in_dim broadcast_in_dim iota compare and reduce or broadcast_in_dim select reduce add broadcast_in_dim broadcast_in_dim not and subtract add maximum select reduce add divide convert reduce add compare select divide -> tensor<f32> tensor<2x4xf32>
         nll_loss2d_backward: Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
         nll_loss2d_forward: Runtime: only batches of spatial targets supported (3D tensors) but got targets of dimension: 2
         nll_loss_backward: Runtime: 0D or 1D target tensor expected, multi-target not supported
         nll_loss_forward: Runtime: 0D or 1D target tensor expected, multi-target not supported
-        smooth_l1_loss: subtract abs broadcast_in_dim compare multiply multiply broadcast_in_dim divide multiply broadcast_in_dim subtract select reduce add divide -> tensor<f32>
+        smooth_l1_loss: subtract abs broadcast_in_dim compare multiply multiply broadcast_in_dim divide multiply broadcast_in_dim subtract select reduce add compare select divide -> tensor<f32>
         smooth_l1_loss_backward: multiply subtract broadcast_in_dim compare broadcast_in_dim divide select negate broadcast_in_dim compare select multiply -> tensor<2x4xf32>
-        soft_margin_loss: negate multiply exponential log_plus_one reduce add divide -> tensor<f32>
+        soft_margin_loss: negate multiply exponential log_plus_one reduce add compare select divide -> tensor<f32>
         soft_margin_loss_backward: multiply negate negate multiply logistic multiply multiply -> tensor<2x4xf32>
     "#]].assert_eq(&sketches(OPS, F32));
 }

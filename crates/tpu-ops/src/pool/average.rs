@@ -98,7 +98,7 @@ pub(super) fn divide(
         Some(d) => b.multiply(d, uniform)?,
         None => uniform,
     };
-    Ok(b.divide(x, divisor)?)
+    Ok(b.divide_exactly(x, divisor)?)
 }
 
 /// How many elements count in each window of dimension `i`.

@@ -106,7 +106,7 @@ fn rows() {
         hash_tensor: convert bitcast_convert reduce xor -> tensor<2xui64>
         amax.out: Runtime: Expected the dtype for input and out to match, but got Float for input's dtype and Double for out's dtype.
         amin.out: reduce minimum -> tensor<f32>
-        mean.out: convert reduce add optimization_barrier divide -> tensor<f64>
+        mean.out: convert reduce add compare select divide -> tensor<f64>
         nansum.out: NotImplemented: "nansum" not implemented for 'Long'
         prod.int_out: reduce multiply -> tensor<i32>
         sum.IntList_out: convert reduce add -> tensor<i64>
@@ -128,9 +128,9 @@ fn rows() {
         max: reduce maximum -> tensor<bf16>
         max.dim: Index: Dimension out of range (expected to be in range of [-2, 1], but got 3)
         max.dim: -> tensor<f32> tensor<i64>
-        mean: convert reduce add optimization_barrier divide convert -> tensor<f16>
+        mean: convert reduce add compare select divide convert -> tensor<f16>
         mean: Runtime: mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long
-        mean.dim: convert reduce add reshape optimization_barrier divide -> tensor<1x1x4xf64>
+        mean.dim: convert reduce add reshape compare select divide -> tensor<1x1x4xf64>
         mean.dim: Runtime: dim 0 appears multiple times in the list of dims
         min: reduce minimum -> tensor<ui64>
         min.dim: iota reduce compare compare compare and or compare compare or and or select select convert -> tensor<3xf64> tensor<3xi64>

@@ -144,12 +144,12 @@ fn rows() {
         norm.ScalarOpt_dim: Runtime: norm(): the desired output dtype should be either floating point or complex. Got Long instead.
         renorm: multiply reduce add reshape sqrt broadcast_in_dim compare add divide select broadcast_in_dim multiply -> tensor<2x3x4xf32>
         renorm: Runtime: renorm: input needs at least 2 dimensions, got 1 dimensions
-        std.correction: reduce add optimization_barrier divide reshape broadcast_in_dim subtract multiply reduce add divide sqrt -> tensor<2x4xf32>
-        std_mean.correction: convert reduce add reshape optimization_barrier divide broadcast_in_dim subtract multiply reduce add reshape divide sqrt convert convert -> tensor<1xf16> tensor<1xf16>
+        std.correction: reduce add compare select divide reshape broadcast_in_dim subtract multiply reduce add divide sqrt -> tensor<2x4xf32>
+        std_mean.correction: convert reduce add reshape compare select divide broadcast_in_dim subtract multiply reduce add reshape divide sqrt convert convert -> tensor<1xf16> tensor<1xf16>
         trace: iota iota compare convert select reduce add -> tensor<i64>
         trace: Runtime: trace: expected a matrix, but got tensor with dim 1
-        var.correction: reduce add optimization_barrier divide reshape broadcast_in_dim subtract real imag multiply multiply add reduce add divide -> tensor<f32>
-        var_mean.correction: reduce add reshape optimization_barrier divide broadcast_in_dim subtract multiply reduce add reshape divide -> tensor<2x3x1xf32> tensor<2x3x1xf32>
+        var.correction: reduce add divide reshape broadcast_in_dim subtract real imag multiply multiply add reduce add divide -> tensor<f32>
+        var_mean.correction: reduce add reshape compare select divide broadcast_in_dim subtract multiply reduce add reshape divide -> tensor<2x3x1xf32> tensor<2x3x1xf32>
         var.correction: Runtime: std and var only support floating point and complex dtypes
     "#]].assert_eq(&lines.concat());
 }
@@ -175,21 +175,23 @@ fn a_variance_is_taken_about_the_mean() {
               "stablehlo.return"(%4) : (tensor<f32>) -> ()
             }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
             %6 = "stablehlo.constant"() <{value = dense<3.0> : tensor<2xf32>}> : () -> tensor<2xf32>
-            %7 = "stablehlo.optimization_barrier"(%6) : (tensor<2xf32>) -> tensor<2xf32>
-            %8 = "stablehlo.divide"(%5, %7) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-            %9 = "stablehlo.reshape"(%8) : (tensor<2xf32>) -> tensor<2x1xf32>
-            %10 = "stablehlo.broadcast_in_dim"(%9) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<2x1xf32>) -> tensor<2x3xf32>
-            %11 = "stablehlo.subtract"(%p0, %10) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-            %12 = "stablehlo.multiply"(%11, %11) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-            %13 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
-            %17 = "stablehlo.reduce"(%12, %13) <{dimensions = array<i64: 1>}> ({
-              ^bb0(%14: tensor<f32>, %15: tensor<f32>):
-              %16 = "stablehlo.add"(%14, %15) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-              "stablehlo.return"(%16) : (tensor<f32>) -> ()
+            %7 = "stablehlo.compare"(%5, %5) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+            %8 = "stablehlo.constant"() <{value = dense<0x7FC00000> : tensor<2xf32>}> : () -> tensor<2xf32>
+            %9 = "stablehlo.select"(%7, %6, %8) : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            %10 = "stablehlo.divide"(%5, %9) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            %11 = "stablehlo.reshape"(%10) : (tensor<2xf32>) -> tensor<2x1xf32>
+            %12 = "stablehlo.broadcast_in_dim"(%11) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<2x1xf32>) -> tensor<2x3xf32>
+            %13 = "stablehlo.subtract"(%p0, %12) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+            %14 = "stablehlo.multiply"(%13, %13) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+            %15 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+            %19 = "stablehlo.reduce"(%14, %15) <{dimensions = array<i64: 1>}> ({
+              ^bb0(%16: tensor<f32>, %17: tensor<f32>):
+              %18 = "stablehlo.add"(%16, %17) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+              "stablehlo.return"(%18) : (tensor<f32>) -> ()
             }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
-            %18 = "stablehlo.constant"() <{value = dense<3.0> : tensor<2xf32>}> : () -> tensor<2xf32>
-            %19 = "stablehlo.divide"(%17, %18) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-            return %19, %8 : tensor<2xf32>, tensor<2xf32>
+            %20 = "stablehlo.constant"() <{value = dense<3.0> : tensor<2xf32>}> : () -> tensor<2xf32>
+            %21 = "stablehlo.divide"(%19, %20) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+            return %21, %10 : tensor<2xf32>, tensor<2xf32>
           }
         }
     "#]].assert_eq(&text);
