@@ -89,10 +89,16 @@ def jagged_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ) -> torch.Tensor:
     """Attention of jagged tensors ``[N, H, L_i, D]``, in their padded forms."""
+    from torch.nested._internal import sdpa
     from torch.nested._internal.nested_tensor import nested_from_padded
 
-    if attn_mask is not None:
-        raise ValueError("attn_mask should not be set when running SDPA on NJT")
+    query, key, value, attn_mask = sdpa._autocast(query, key, value, attn_mask)
+    sdpa._validate_sdpa_input(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    if query.dim() != 4 or query._ragged_idx != 2:
+        raise ValueError(
+            f'TPU2003: the device "tpu" has no attention of jagged tensors {list(query.shape)}; '
+            "hint: [N, heads, L, D], as `.unflatten(-1, (heads, -1)).transpose(1, 2)` makes them"
+        )
     q, k, v = (x.transpose(1, 2).to_padded_tensor(0.0).transpose(1, 2) for x in (query, key, value))
     lengths = key.offsets().diff()
     mask = torch.arange(k.shape[2], device=k.device) < lengths[:, None, None, None]

@@ -90,7 +90,9 @@ def _adapt_jagged_attention(module: ModuleType) -> None:
         from torch_tpu import _nested
 
         ours = query.device.type == "tpu" and isinstance(query, module.NestedTensor)
-        call = _nested.jagged_attention if ours else original
+        # Where the second of four dimensions is ragged, PyTorch takes the values as dense ones.
+        dense = ours and query.dim() > 3 and query._ragged_idx == 1
+        call = _nested.jagged_attention if ours and not dense else original
         return call(query, *args, **kwargs)
 
     module.jagged_scaled_dot_product_attention = jagged_scaled_dot_product_attention

@@ -107,6 +107,23 @@ def test_jagged_attention(is_causal, device):
     torch.testing.assert_close(x.grad.values().cpu(), grads, rtol=1e-4, atol=1e-5)
 
 
+def test_what_jagged_attention_takes(device):
+    x = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)], layout=torch.jagged)
+    q = x.to(device).unflatten(-1, (2, 4)).transpose(1, 2)
+    dense = torch.ones(2, 2, 3, 4, device=device)
+    with pytest.raises(ValueError, match="to be nested tensors"):
+        F.scaled_dot_product_attention(q, dense, dense)
+    with pytest.raises(ValueError, match="Masks are not yet supported"):
+        F.scaled_dot_product_attention(q, q, q, attn_mask=dense)
+    with pytest.raises(ValueError, match=r"TPU2003.*transpose\(1, 2\)"):
+        F.scaled_dot_product_attention(x.to(device), x.to(device), x.to(device))
+    batches = q.transpose(1, 2)
+    same = F.scaled_dot_product_attention(batches, batches, batches).values()
+    torch.testing.assert_close(same.cpu(), torch.ones(5, 2, 4))
+    with torch.autocast(device.type, torch.bfloat16):
+        assert F.scaled_dot_product_attention(q, q, q).dtype == torch.bfloat16
+
+
 def test_offsets_are_checked(device):
     pad, back = (
         torch.ops.aten._jagged_to_padded_dense_forward,
